@@ -49,6 +49,11 @@ prose: $(VALE) ## [10 s] check the wording of documents, comments and messages
 	@$(VALE) --output=line $(filter-out %_test.go,$(PROSE))
 	@$(VALE) --output=line --config=tools/vale/tests.ini $(filter %_test.go,$(PROSE))
 
+.PHONY: vulncheck
+vulncheck: $(VULNCHECK) ## [2 min] find known vulnerabilities in modules that the code calls, by the Go vulnerability database
+	$(VULNCHECK) -tags=grpcnotrace ./...
+	cd localcluster && $(VULNCHECK) ./...
+
 .PHONY: fmt
 fmt: $(GOLANGCI) ## format the code
 	$(GOLANGCI) fmt ./...

@@ -1,7 +1,7 @@
 ##@ Benchmarks
 
 .PHONY: bench
-bench: tools-cluster ## [40 min] measure the routers next to bare clients, a request next to a plain Envoy, and a weight's path to Envoy next to a bare push
+bench: tools-cluster ## [50 min] measure the routers next to bare clients, a request next to a plain Envoy, and a weight's path to Envoy next to a bare push
 	$(CLUSTER) build
 	export $(API_SERVER) $(ENVOY) $(GATEWAY_API); \
 	$(COMPILE) go run ./bench/router; \
@@ -16,7 +16,7 @@ bench: tools-cluster ## [40 min] measure the routers next to bare clients, a req
 HTTP_ADD_ON ?=
 
 .PHONY: bench-request
-bench-request: tools-cluster ## [15 min] measure what a request costs a proxy, next to a plain Envoy (ARGS=--blocks=24)
+bench-request: tools-cluster ## [25 min] measure what a request costs a proxy, with and without stickiness, next to a plain Envoy (ARGS=--blocks=24)
 	$(CLUSTER) build
 	$(ENVOY) $(COMPILE) go run ./bench/request $(ARGS)
 

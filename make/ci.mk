@@ -27,3 +27,7 @@ $(GOLANGCI):
 $(VALE):
 	@echo "building vale, the prose linter (about 1 minute, once)"
 	CGO_ENABLED=1 CGO_CFLAGS='-O1 -w' go -C tools/vale build -buildvcs=false -ldflags='-s -w' -o $@ github.com/vale-cli/vale/v3/cmd/vale
+
+$(VULNCHECK):
+	@echo "building govulncheck (about 1 minute, once)"
+	$(COMPILE) $(GREED) go -C tools/govulncheck build -buildvcs=false -ldflags='-s -w' -o $@ golang.org/x/vuln/cmd/govulncheck

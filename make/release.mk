@@ -35,13 +35,17 @@ ORIGIN = $(if $(shell git remote),,GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.or
 
 .PHONY: snapshot
 snapshot: $(GORELEASER) tools-cluster ## [3 min] build a release of this commit in ./dist, without signatures
-	$(ORIGIN) PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --snapshot --clean --skip=sign
+	$(ORIGIN) PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --snapshot --clean
 	$(CLUSTER_BIN)/release notes dist
 
 .PHONY: release
-release: $(GORELEASER) tools-cluster ## create the draft of a release, as the release workflow does on a tag: binaries, SBOMs, checksums, signature
-	PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --clean
+release: $(GORELEASER) tools-cluster ## build the files of a tag's release in ./release, as the release workflow does: binaries, SBOMs, manifests, checksums, notes
+	PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --clean --skip=publish
 	$(CLUSTER_BIN)/release notes dist
+	rm -rf release && mkdir release
+	cp bin/config.tar.gz dist/checksums.txt release
+	cd dist && awk '$$2 != "config.tar.gz" { print $$2 }' checksums.txt | xargs cp --target-directory=../release
+	cd release && sha256sum --check --strict --quiet checksums.txt
 
 $(GORELEASER):
 	@echo "building goreleaser (about 6 minutes, once)"

@@ -4,6 +4,7 @@ CACHE      ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kedify-localcluster
 GOLANGCI   := $(CACHE)/tools/golangci-lint-$(shell sha256sum tools/golangci-lint/go.sum | cut -c1-12)
 SITE       := $(CACHE)/tools/site-$(shell sha256sum tools/site/requirements.txt | cut -c1-12)
 VALE       := $(CACHE)/tools/vale-$(shell sha256sum tools/vale/go.sum | cut -c1-12)
+VULNCHECK  := $(CACHE)/tools/govulncheck-$(shell sha256sum tools/govulncheck/go.sum | cut -c1-12)
 GORELEASER := $(CACHE)/tools/goreleaser-$(shell sha256sum tools/goreleaser/go.sum | cut -c1-12)
 # The compiler flags of everything, so that all programs share the compiler's cache with the components of the cluster:
 # see localcluster/build/gotools.go. The race detector needs cgo, so its packages are cached separately.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 )
 
 const (
@@ -56,13 +57,14 @@ func startApp(ctx context.Context) (app, error) {
 // hostOf returns an exact host.
 func hostOf(i int) model.Host { return model.Host(fmt.Sprintf("web-%05d.shop.test", i)) }
 
-// configOf returns the proxies' configuration: exact hosts, each in a canary, and the wildcard.
-func configOf(hosts int, at netip.AddrPort) model.Config {
+// configOf returns the proxies' configuration: exact hosts, each in a canary, and the wildcard. stickiness and session
+// decide which Service and which Pod receive the requests of a client; the zero values leave it to chance.
+func configOf(hosts int, at netip.AddrPort, stickiness, session affinity.Key) model.Config {
 	config := model.Config{Services: map[model.ServicePort]model.Endpoints{}}
 	add := func(name string, host model.Host) {
 		route := model.Route{
 			Owner: model.Key{Namespace: namespace, Name: name}, Fleet: namespace,
-			Match: model.Match{Host: host, PathPrefix: "/"},
+			Match: model.Match{Host: host, PathPrefix: "/"}, Stickiness: stickiness, Affinity: session,
 		}
 		for side, weight := range map[string]uint32{"-stable": 80, "-canary": 20} {
 			backend := model.Backend{

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 )
 
 // answerLimit bounds a block of requests.
@@ -30,6 +32,8 @@ type kind struct {
 
 	path string
 	host func(i int) string
+	// isKnown adds the cookie of a user to the request, another one to each.
+	isKnown bool
 }
 
 // kinds are all kinds. "A hit" is a request of an exact host.
@@ -43,8 +47,10 @@ func kinds() []kind {
 	}
 	large := hit(16)
 	large.Bytes, large.path = largeBody, largePath
+	known := hit(16)
+	known.Name, known.isKnown = "a hit of a known user", true
 	return []kind{
-		hit(1), hit(16), hit(64), large,
+		hit(1), hit(16), hit(64), large, known,
 		{
 			Name: "a wildcard", Concurrency: 16, Status: http.StatusOK, Bytes: smallBody, MaxRatio: maxMiss,
 			path: "/", host: func(i int) string { return fmt.Sprintf("%d.wild.test", i) },
@@ -102,8 +108,11 @@ func (l *load) sendOver(connection net.Conn, n, requests int) error {
 	}
 	reader := bufio.NewReader(connection)
 	for i := n; i < requests; i += len(l.connections) {
-		host := l.host(i % l.hosts)
-		if _, err := fmt.Fprintf(connection, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", l.path, host); err != nil {
+		host, cookie := l.host(i%l.hosts), ""
+		if l.isKnown {
+			cookie = fmt.Sprintf("Cookie: %s=user-%d\r\n", affinity.DefaultName, i)
+		}
+		if _, err := fmt.Fprintf(connection, "GET %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", l.path, host, cookie); err != nil {
 			return err
 		}
 		if err := l.receive(reader, host); err != nil {

@@ -5,6 +5,9 @@
 // Blocks of requests alternate between the proxies. Each value is the median of the ratios of consecutive blocks. A
 // second Envoy with the same plain table is the control: the distance of its ratio from 1 is the machine's noise.
 //
+// Two more Envoys are configured as kedify-proxy is, one with sticky canaries and one with session affinity. The
+// program compares them with the one that has neither.
+//
 // It omits latency, and requests that wait for a processor.
 package main
 

@@ -8,6 +8,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 )
 
@@ -18,34 +19,56 @@ type proxy struct {
 	at     process.Folder
 }
 
-// proxies are the compared ones: one that is configured as kedify-proxy is, with apps that may be at zero, one that is
-// configured alike but queues no request, and two with a plain table.
-type proxies struct{ ours, unheld, plain, control proxy }
+// proxies are the compared ones:
+//
+//   - ours is configured as kedify-proxy is, with apps that may be at zero
+//   - unheld is configured alike, but queues no request
+//   - sticky is ours with a sticky canary, and session is ours with session affinity, both by a cookie
+//   - plain and control have a plain table
+type proxies struct{ ours, unheld, sticky, session, plain, control proxy }
+
+// all returns all of them.
+func (p *proxies) all() []*proxy {
+	return []*proxy{&p.ours, &p.unheld, &p.sticky, &p.session, &p.plain, &p.control}
+}
 
 // startProxies starts all of them. After an error the result contains the running ones.
-func startProxies(ctx context.Context, chosen options, folder string, behind app) (proxies, error) {
-	options := translate.DefaultOptions()
-	options.AccessLog = false
-	unheld, err := options.Envoy(configOf(chosen.hosts, behind.at))
+func startProxies(ctx context.Context, chosen options, folder string, behind app) (all proxies, err error) {
+	byCookie, err := affinity.Parse("cookie: {}")
 	if err != nil {
 		return proxies{}, err
 	}
-	// Nothing listens there: the apps are awake, so there are no calls.
-	options.Hold = translate.Hold{Checks: behind.at, Socket: translate.DefaultHoldSocket + "-bench-request"}
-	resources, err := options.Envoy(configOf(chosen.hosts, behind.at))
-	if err != nil {
-		return proxies{}, err
+	unheld := translate.DefaultOptions()
+	unheld.AccessLog = false
+	held := func(socket string) translate.Options {
+		options := unheld
+		// Nothing listens there: the apps are awake, so there are no calls. The proxies of a machine share its abstract
+		// sockets.
+		options.Hold = translate.Hold{Checks: behind.at, Socket: translate.DefaultHoldSocket + "-bench-request-" + socket}
+		return options
 	}
-	plain, err := plainTable(unheld)
-	if err != nil {
-		return proxies{}, err
-	}
-	var all proxies
+	none := affinity.Key{}
 	for _, start := range []struct {
-		of     *proxy
-		served translate.Resources
-	}{{&all.ours, resources}, {&all.unheld, unheld}, {&all.plain, plain}, {&all.control, plain}} {
-		if err := start.of.start(ctx, chosen, folder, start.served); err != nil {
+		of                  *proxy
+		options             translate.Options
+		stickiness, session affinity.Key
+		isPlain             bool
+	}{
+		{&all.ours, held("ours"), none, none, false},
+		{&all.unheld, unheld, none, none, false},
+		{&all.sticky, held("sticky"), byCookie, none, false},
+		{&all.session, held("session"), none, byCookie, false},
+		{&all.plain, unheld, none, none, true},
+		{&all.control, unheld, none, none, true},
+	} {
+		served, err := start.options.Envoy(configOf(chosen.hosts, behind.at, start.stickiness, start.session))
+		if err == nil && start.isPlain {
+			served, err = plainTable(served)
+		}
+		if err != nil {
+			return all, err
+		}
+		if err := start.of.start(ctx, chosen, folder, served); err != nil {
 			return all, err
 		}
 	}
@@ -73,7 +96,7 @@ func (p *proxy) start(ctx context.Context, chosen options, folder string, resour
 // stop stops all that were started.
 func (p *proxies) stop() error {
 	var errs error
-	for _, next := range []*proxy{&p.ours, &p.unheld, &p.plain, &p.control} {
+	for _, next := range p.all() {
 		if next.envoy != nil {
 			errs = errors.Join(errs, next.envoy.Kill())
 		}
@@ -92,7 +115,14 @@ func (p *proxies) compare(ctx context.Context, kind kind, chosen options) (line,
 	turns := []struct {
 		of   *proxy
 		cost *[]float64
-	}{{&p.ours, &found.ours}, {&p.unheld, &found.unheld}, {&p.plain, &found.plain}, {&p.control, &found.control}}
+	}{
+		{&p.ours, &found.ours},
+		{&p.unheld, &found.unheld},
+		{&p.sticky, &found.sticky},
+		{&p.session, &found.session},
+		{&p.plain, &found.plain},
+		{&p.control, &found.control},
+	}
 	loads := make([]*load, len(turns))
 	for i, turn := range turns {
 		address := turn.of.server.Proxy.String()

@@ -41,8 +41,12 @@ type line struct {
 	Control quartiles `json:"control"`
 	// Held is the ratio of kedify-proxy to the same one without queueing.
 	Held quartiles `json:"ratioOfHolding"`
+	// Sticky and Session are the ratios of kedify-proxy with a sticky canary, and with session affinity, to the same
+	// one without.
+	Sticky  quartiles `json:"ratioOfStickiness"`
+	Session quartiles `json:"ratioOfSessionAffinity"`
 
-	ours, unheld, plain, control []float64
+	ours, unheld, sticky, session, plain, control []float64
 }
 
 // quartiles are the quartiles of one value over all blocks.
@@ -73,6 +77,7 @@ func (r *report) summarise() {
 		l.Plain = quartilesOf(l.plain).Median
 		l.Ratio, l.Control = quartilesOf(ratios(l.ours, l.plain)), quartilesOf(ratios(l.control, l.plain))
 		l.Held = quartilesOf(ratios(l.ours, l.unheld))
+		l.Sticky, l.Session = quartilesOf(ratios(l.sticky, l.ours)), quartilesOf(ratios(l.session, l.ours))
 		r.Limits = append(r.Limits,
 			benchresult.Limit{Name: l.Kind.String(), Value: l.Ratio.Median, Limit: l.Kind.MaxRatio},
 			benchresult.Limit{
@@ -100,11 +105,17 @@ func (r *report) table(w io.Writer) {
 	fmt.Fprintf(w, "processor time of a request, in multiples of a plain table's; %d hosts, %d blocks of %d requests\n\n",
 		r.Hosts, r.Blocks, r.Requests)
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(columns, "request\tplain, µs\tmedian\tquartiles\tcontrol\tquartiles\tof holding\tquartiles\t")
+	fmt.Fprint(columns, "request\tplain, µs")
+	for _, name := range []string{"median", "control", "of holding", "of stickiness", "of session affinity"} {
+		fmt.Fprintf(columns, "\t%s\tquartiles", name)
+	}
+	fmt.Fprintln(columns, "\t")
 	for _, l := range r.Lines {
-		fmt.Fprintf(columns, "%v\t%.1f\t%.3f\t%.3f–%.3f\t%.3f\t%.3f–%.3f\t%.3f\t%.3f–%.3f\t\n", l.Kind, l.Plain,
-			l.Ratio.Median, l.Ratio.Low, l.Ratio.High, l.Control.Median, l.Control.Low, l.Control.High,
-			l.Held.Median, l.Held.Low, l.Held.High)
+		fmt.Fprintf(columns, "%v\t%.1f", l.Kind, l.Plain)
+		for _, q := range []quartiles{l.Ratio, l.Control, l.Held, l.Sticky, l.Session} {
+			fmt.Fprintf(columns, "\t%.3f\t%.3f–%.3f", q.Median, q.Low, q.High)
+		}
+		fmt.Fprintln(columns, "\t")
 	}
 	fmt.Fprintln(columns)
 	benchresult.Print(columns, r.Limits, "\t")

@@ -1,17 +1,23 @@
 package main
 
 import (
+	"bufio"
+	"errors"
 	"io"
+	"net"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 )
 
 func TestVerdictNamesValueAndLimit(t *testing.T) {
@@ -44,7 +50,8 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			results := report{Lines: []line{{
-				Kind: kinds()[1], ours: test.ours, unheld: test.unheld, plain: []float64{10, 10, 10}, control: test.control,
+				Kind: kinds()[1], ours: test.ours, unheld: test.unheld, sticky: test.ours, session: test.ours,
+				plain: []float64{10, 10, 10}, control: test.control,
 			}}}
 			results.summarise()
 			results.table(io.Discard)
@@ -60,7 +67,8 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 
 func TestAPlainTableHasTheSameHosts(t *testing.T) {
 	t.Parallel()
-	resources, err := translate.Envoy(configOf(2, netip.MustParseAddrPort("127.0.0.1:80")))
+	none := affinity.Key{}
+	resources, err := translate.Envoy(configOf(2, netip.MustParseAddrPort("127.0.0.1:80"), none, none))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,5 +91,80 @@ func TestAPlainTableHasTheSameHosts(t *testing.T) {
 	want := "*.wild.test web-00000.shop.test web-00001.shop.test"
 	if got := strings.Join(domains, " "); got != want || len(manager.GetHttpFilters()) != 1 {
 		t.Errorf("the table has %s and %d filters, want %s and the router", got, len(manager.GetHttpFilters()), want)
+	}
+}
+
+// TestTableComparesVariants: the table has the ratios of the sticky canary and of session affinity to the proxy that
+// has neither, and not to a plain table.
+func TestTableComparesVariants(t *testing.T) {
+	t.Parallel()
+	results := report{Lines: []line{{
+		Kind: kinds()[4], plain: []float64{10, 10}, control: []float64{10, 10}, unheld: []float64{20, 20},
+		ours: []float64{20, 20}, sticky: []float64{22, 22}, session: []float64{25, 25},
+	}}}
+	results.summarise()
+	var table strings.Builder
+	results.table(&table)
+	const want = "a hit of a known user, 20 bytes, 16 at a time 10.0 2.000 2.000–2.000 1.000 1.000–1.000 " +
+		"1.000 1.000–1.000 1.100 1.100–1.100 1.250 1.250–1.250"
+	if got := strings.Join(strings.Fields(table.String()), " "); !strings.Contains(got, want) {
+		t.Errorf("the table is\n%s, want %s", table.String(), want)
+	}
+}
+
+// TestVariants: with stickiness the hash of the cookie decides which Service receives a request, and with session
+// affinity also which Pod. A request of a known user has this cookie.
+func TestVariants(t *testing.T) {
+	t.Parallel()
+	at := netip.MustParseAddrPort("127.0.0.1:80")
+	byCookie, err := affinity.Parse("cookie: {}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		stickiness, session affinity.Key
+		routes              int // of each host: with the cookie, and without
+		hasMaglev           bool
+	}{
+		"neither":          {routes: 1},
+		"stickiness":       {stickiness: byCookie, routes: 2},
+		"session affinity": {session: byCookie, routes: 2, hasMaglev: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			resources, err := translate.Envoy(configOf(2, at, c.stickiness, c.session))
+			if err != nil {
+				t.Fatal(err)
+			}
+			table, err := tableOf(resources[resourcev3.ScopedRouteType])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, host := range table.GetVirtualHosts() {
+				weighted := host.GetRoutes()[0].GetRoute().GetWeightedClusters()
+				if len(host.GetRoutes()) != c.routes || weighted.GetUseHashPolicy().GetValue() != (c.routes == 2) {
+					t.Errorf("%s has %d routes, want %d: %v", host.GetName(), len(host.GetRoutes()), c.routes, weighted)
+				}
+			}
+			for _, message := range resources[resourcev3.ClusterType] {
+				cluster, _ := message.(*clusterv3.Cluster)
+				if (cluster.GetLoadBalancingPolicy() != nil) != c.hasMaglev {
+					t.Errorf("%s: %v", cluster.GetName(), cluster.GetLoadBalancingPolicy())
+				}
+			}
+		})
+	}
+	client, proxy := net.Pipe()
+	known := load{kind: kinds()[4], hosts: 1}
+	go func() { _ = known.sendOver(client, 0, 1) }()
+	request, err := http.ReadRequest(bufio.NewReader(proxy))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cookie, err := request.Cookie(byCookie.Cookie.Name); err != nil || cookie.Value == "" {
+		t.Errorf("the cookie of a known user: %v, %v", cookie, err)
+	}
+	if err := errors.Join(client.Close(), proxy.Close()); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -138,7 +138,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 		"`namespace` of the replicas, of the Lease for leader election, "+
 			"of the webhook's Service and Secret, and of the interceptor")
 	flags.StringVar(&s.podIP, "pod-ip", "",
-		"first `address` of this Pod; with one of IPv6 the admin interface of proxies listens on IPv6 too")
+		"first `address` of this Pod; with one of IPv6 the proxies answer probes on IPv6 too")
 	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second,
 		"`time` to keep serving, unready, after SIGTERM")
 	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second,

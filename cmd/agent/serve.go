@@ -24,6 +24,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/webhook"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
@@ -138,17 +139,22 @@ func (p *process) runControllers(ctx context.Context) error {
 	if err := wait.PollUntilContextCancel(ctx, pollInterval, true, kindsServed); err != nil {
 		return nil //nolint:nilerr // the only error is a canceled context
 	}
+	statusSchema, err := controllers.NewStatusSchema(p.manager)
+	if err != nil {
+		return err
+	}
 	reconciler := &controllers.ScaledObjectReconciler{
 		Client:        p.manager.GetClient(),
 		APIReader:     p.manager.GetAPIReader(),
 		Events:        p.manager.GetEventRecorderFor(httpv1alpha1.ManagedByAgent),
 		Now:           time.Now,
 		ScalerAddress: p.settings.scalerAddress,
+		StatusSchema:  statusSchema,
 	}
 	if err := reconciler.SetupWithManager(ctx, p.manager); err != nil {
 		return err
 	}
-	if err := p.addProxyController(); err != nil {
+	if err := p.addProxyController(statusSchema); err != nil {
 		return err
 	}
 	autowirer := &controllers.AutowireReconciler{
@@ -161,6 +167,7 @@ func (p *process) runControllers(ctx context.Context) error {
 		Disabled:        !p.settings.autowire,
 		SharedNamespace: p.settings.podNamespace,
 		Namespaces:      p.settings.namespaces,
+		StatusSchema:    statusSchema,
 	}
 	if err := autowirer.SetupWithManager(p.manager); err != nil {
 		return err
@@ -170,7 +177,7 @@ func (p *process) runControllers(ctx context.Context) error {
 }
 
 // addProxyController adds the proxy controller, unless it is disabled.
-func (p *process) addProxyController() error {
+func (p *process) addProxyController(statusSchema *crd.Published) error {
 	if !p.settings.installProxies {
 		return nil
 	}
@@ -186,6 +193,7 @@ func (p *process) addProxyController() error {
 		Settings:     chosen,
 		RemovalDelay: p.settings.proxyRemovalDelay,
 		Namespaces:   p.settings.namespaces,
+		StatusSchema: statusSchema,
 	}
 	if p.issuer != nil {
 		proxies.CA, proxies.CAChanged = p.issuer.CA, p.issuer.Changed

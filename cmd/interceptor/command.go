@@ -161,6 +161,12 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 		"serve TLS for hosts of HTTPScaledObjects that name a Secret with a certificate")
 	flags.Uint32Var(&s.translate.TrustedHops, "trusted-hops", standard.TrustedHops,
 		"`number` of proxies in front of kedify-proxy whose X-Forwarded-For and X-Forwarded-Proto are trusted")
+	flags.StringVar(&s.translate.Strictness.UnderscoreHeaders, "underscore-headers", standard.Strictness.UnderscoreHeaders,
+		"`action` on request headers with an underscore in their names: keep, drop or reject")
+	flags.StringVar(&s.translate.Strictness.EscapedSlashes, "escaped-slashes", standard.Strictness.EscapedSlashes,
+		"`action` on paths with escaped slashes (%2F, %5C): keep, reject, redirect or unescape")
+	flags.BoolVar(&s.translate.Strictness.MergeSlashes, "merge-slashes", standard.Strictness.MergeSlashes,
+		"replace adjacent slashes of paths by one")
 	flags.Uint32Var(&s.translate.MaxConnections, "max-upstream-connections", standard.MaxConnections,
 		"maximum `number` of connections of a proxy to a backend")
 	flags.Uint32Var(&s.translate.MaxPendingRequests, "max-upstream-pending-requests", standard.MaxPendingRequests,
@@ -253,6 +259,9 @@ func (s *settings) check() error {
 		if value < 0 {
 			return fmt.Errorf("%w: --%s: %d is negative: use 0 or more", errSetting, name, value)
 		}
+	}
+	if err := s.translate.Strictness.Check(); err != nil {
+		return fmt.Errorf("%w: %w", errSetting, err)
 	}
 	if err := s.checkHold(); err != nil {
 		return err

@@ -88,6 +88,14 @@ func TestSettings(t *testing.T) {
 				s.translate.Hold.Checks = netip.MustParseAddrPort("10.1.2.3:7")
 			}),
 		},
+		"strictness": {
+			args: []string{"--underscore-headers=drop", "--escaped-slashes=redirect", "--merge-slashes"},
+			want: changed(func(s *settings) {
+				s.translate.Strictness = translate.Strictness{
+					UnderscoreHeaders: translate.Drop, EscapedSlashes: translate.Redirect, MergeSlashes: true,
+				}
+			}),
+		},
 		"a flag counts before the environment": {
 			environment: map[string]string{"KEDIFY_INTERCEPTOR_XDS_ADDRESS": ":1"},
 			args:        []string{"--xds-address", ":2"},
@@ -126,6 +134,10 @@ func TestInvalidSettings(t *testing.T) {
 		"a negative bound": {
 			args:        []string{"--max-hosts-per-namespace=-1"},
 			wantMessage: `--max-hosts-per-namespace: -1 is negative: use 0 or more`,
+		},
+		"an unknown action": {
+			args:        []string{"--escaped-slashes=merge"},
+			wantMessage: `--escaped-slashes: unknown action "merge": use keep, redirect, reject, unescape`,
 		},
 		"no proxy allowed": {args: []string{"--max-streams=0"}, wantMessage: "--max-streams: 0 is too small"},
 		"no address":       {args: []string{"--pod-ip=here"}, wantMessage: "--pod-ip: ParseAddr"},

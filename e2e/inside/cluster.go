@@ -42,21 +42,50 @@ func (c *Cluster) Find(program string) ([]Process, error) {
 	return slices.DeleteFunc(descendants(all, c.root), func(p Process) bool { return p.Program() != program }), nil
 }
 
+// FindInPod returns the first process of a program in a Pod.
+func (c *Cluster) FindInPod(program, pod string) (Process, error) {
+	all, err := c.Find(program)
+	if err != nil {
+		return Process{}, err
+	}
+	for _, process := range all {
+		if name, err := process.Pod(); err == nil && name == pod {
+			return process, nil
+		}
+	}
+	return Process{}, fmt.Errorf("%w: %s of Pod %s", ErrNoProcess, program, pod)
+}
+
 // dialTimeout is the time limit of a connection within one machine.
 const dialTimeout = 2 * time.Second
 
 // Dial connects to an address of the cluster's network, such as that of a Pod or the node's 127.0.0.1.
+func (c *Cluster) Dial(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
+	return dialFrom(ctx, c.root, address)
+}
+
+// DialPod connects to an address from within a Pod in which a program runs: 127.0.0.1 is the loopback address of the
+// Pod.
+func (c *Cluster) DialPod(ctx context.Context, program, pod string, address netip.AddrPort) (net.Conn, error) {
+	process, err := c.FindInPod(program, pod)
+	if err != nil {
+		return nil, err
+	}
+	return dialFrom(ctx, process.PID, address)
+}
+
+// dialFrom connects to an address from the network namespace of a process.
 //
 // A socket stays in the network namespace of the thread that creates it. Only that thread has to enter the namespace,
 // and only for that moment.
-func (c *Cluster) Dial(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
+func dialFrom(ctx context.Context, pid int, address netip.AddrPort) (net.Conn, error) {
 	type dialled struct {
 		conn net.Conn
 		err  error
 	}
 	done := make(chan dialled, 1)
 	go func() {
-		conn, err := c.dialInNamespace(ctx, address)
+		conn, err := dialInNamespace(ctx, pid, address)
 		done <- dialled{conn, err}
 	}()
 	d := <-done
@@ -66,9 +95,9 @@ func (c *Cluster) Dial(ctx context.Context, address netip.AddrPort) (net.Conn, e
 	return d.conn, nil
 }
 
-// dialInNamespace enters the cluster's network namespace, dials, and returns to the host's. It runs in a goroutine of
-// its own. If the return fails, the thread ends with the goroutine, because it stays locked.
-func (c *Cluster) dialInNamespace(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
+// dialInNamespace enters the network namespace of a process, dials, and returns to the host's. It runs in a goroutine
+// of its own. If the return fails, the thread ends with the goroutine, because it stays locked.
+func dialInNamespace(ctx context.Context, pid int, address netip.AddrPort) (net.Conn, error) {
 	runtime.LockOSThread()
 	here, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
@@ -76,7 +105,7 @@ func (c *Cluster) dialInNamespace(ctx context.Context, address netip.AddrPort) (
 		return nil, err
 	}
 	defer here.Close()
-	there, err := os.Open(filepath.Join("/proc", strconv.Itoa(c.root), "ns", "net"))
+	there, err := os.Open(filepath.Join("/proc", strconv.Itoa(pid), "ns", "net"))
 	if err != nil {
 		runtime.UnlockOSThread()
 		return nil, err

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
+	"net/http"
 	"net/netip"
 	"path/filepath"
 	"slices"
@@ -43,11 +45,24 @@ func envoyPair() trace.Pair {
 type Proxy struct {
 	// Name is the name of the Pod.
 	Name string
-	// Admin is the address of Envoy's admin interface inside the cluster.
-	Admin netip.AddrPort
 	// HTTP is the address of the HTTP port inside the cluster. Requests to it reach exactly this proxy, unlike requests to
 	// the Service.
 	HTTP netip.AddrPort
+}
+
+// AdminAddress returns the address of Envoy's admin interface in the Pod of each proxy, see AdminTransport.
+func AdminAddress() string { return adminAddress().String() }
+
+// adminAddress is that of config/kedify-proxy/configmap.yaml.
+func adminAddress() netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 9902)
+}
+
+// AdminTransport returns a transport to the admin interface of a proxy. It connects from within the Pod.
+func (b *Testbed) AdminTransport(p Proxy) *http.Transport {
+	return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return b.Inside.DialPod(ctx, "envoy", p.Name, adminAddress())
+	}}
 }
 
 // Step is an element of spec.strategy.canary.steps of a Rollout.
@@ -134,7 +149,7 @@ func (b *Testbed) findProxies(t *testing.T) {
 			t.Fatalf("the address of pod %s: %v", pod.Metadata.Name, err)
 		}
 		b.Proxies = append(b.Proxies, Proxy{
-			Name: pod.Metadata.Name, Admin: netip.AddrPortFrom(ip, 9901), HTTP: netip.AddrPortFrom(ip, 8080),
+			Name: pod.Metadata.Name, HTTP: netip.AddrPortFrom(ip, 8080),
 		})
 	}
 	slices.SortFunc(b.Proxies, func(x, y Proxy) int { return strings.Compare(x.Name, y.Name) })

@@ -296,7 +296,7 @@ const envoyPoll = 40 * time.Millisecond
 
 // watchEnvoy records the routes of one proxy until ctx ends.
 func (b *Testbed) watchEnvoy(ctx context.Context, p Proxy) {
-	client := envoyadmin.NewClientOver(b.Inside.Transport(), func() string { return p.Admin.String() })
+	client := envoyadmin.NewClientOver(b.AdminTransport(p), AdminAddress)
 	defer client.Close()
 	ticks := time.NewTicker(envoyPoll)
 	defer ticks.Stop()

@@ -118,6 +118,7 @@ func TestFlagsAndEnvironment(t *testing.T) {
 		{name: "a pattern is no path", env: map[string]string{"COLOR_PATH": "/{x}"}, bad: "color path"},
 		{name: "a path that is taken", env: map[string]string{"COLOR_PATH": "/healthz"}, bad: "color path"},
 		{name: "not a number", env: map[string]string{"LATENCY": "slow"}, bad: "environment variable LATENCY"},
+		{name: "an argument that is no flag", args: []string{"ask", "--color=red"}, bad: `argument "ask"`},
 		{name: "not a percentage", args: []string{"--error-rate=101"}, bad: "percentage from 0 to 100"},
 	}
 	for _, tt := range tests {

@@ -86,6 +86,9 @@ func parse(args []string, getenv func(string) string, out io.Writer) (options, e
 	if err := flags.Parse(args); err != nil {
 		return options{}, fmt.Errorf("parse the flags: %w", err)
 	}
+	if flags.NArg() > 0 {
+		return options{}, fmt.Errorf("argument %q: there are only flags, and the subcommand request", flags.Arg(0))
+	}
 	if !strings.HasPrefix(o.app.path, "/") || strings.ContainsAny(o.app.path, " {}") || o.app.path == healthPath ||
 		o.app.path == countPath {
 		return options{}, fmt.Errorf("color path %q: it must begin with /, and must not be a pattern, %s or %s", o.app.path,

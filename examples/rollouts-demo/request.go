@@ -35,6 +35,19 @@ type target struct {
 // one line per request until ctx ends: its number, counted from 0, its due time in milliseconds since 1970, the latency
 // of its answer in microseconds, and the answer.
 func runRequest(ctx context.Context, args []string, out io.Writer) error {
+	q, err := parseTarget(args, out)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return nil
+	case err != nil:
+		return err
+	}
+	q.client = &http.Client{Timeout: q.timeout, Transport: &http.Transport{MaxIdleConnsPerHost: mostIdle}}
+	return q.repeat(ctx, out)
+}
+
+// parseTarget parses the flags of the subcommand.
+func parseTarget(args []string, out io.Writer) (target, error) {
 	var q target
 	flags := flag.NewFlagSet("rollouts-demo request", flag.ContinueOnError)
 	flags.SetOutput(out)
@@ -47,17 +60,16 @@ func runRequest(ctx context.Context, args []string, out io.Writer) error {
 	flags.DurationVar(&q.timeout, "timeout", 5*time.Second, "timeout of an answer")
 	err := flags.Parse(args)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return nil
 	case err != nil:
-		return fmt.Errorf("parse the flags: %w", err)
+		return target{}, fmt.Errorf("parse the flags: %w", err)
+	case flags.NArg() > 0:
+		return target{}, fmt.Errorf("argument %q: there are only flags", flags.Arg(0))
 	case q.protocol != "tcp" && q.protocol != "tls" && q.protocol != "udp" && q.protocol != "http":
-		return fmt.Errorf("--protocol %q: want tcp, tls, udp or http", q.protocol)
+		return target{}, fmt.Errorf("--protocol %q: want tcp, tls, udp or http", q.protocol)
 	case q.address == "" || q.rate <= 0:
-		return errors.New("--address and a positive --rate are required")
+		return target{}, errors.New("--address and a positive --rate are required")
 	}
-	q.client = &http.Client{Timeout: q.timeout, Transport: &http.Transport{MaxIdleConnsPerHost: mostIdle}}
-	return q.repeat(ctx, out)
+	return q, nil
 }
 
 // repeat sends requests at the rate, without waiting for answers. If this process is late, it sends all of them

@@ -48,25 +48,29 @@ type Source[S State] struct {
 	Fallback string
 	// Fixes are the fixes for a failed list or watch.
 	Fixes Fixes
+	// IsOptional reports whether an installation is complete without the CRD of the objects. Follow then logs that it is
+	// missing as information.
+	IsOptional bool
 }
 
 // Follow keeps the cache current until ctx ends: it lists all objects and watches their changes. If that fails, because
 // the API server is unavailable or list or watch is forbidden, the cache isn't current. Follow logs that once, not at
-// each attempt. After a forbidden request it clears the cache and retries after 10 minutes. Follow must be called once.
+// each attempt, and once more if a later attempt fails with a higher level. After a forbidden request it clears the cache
+// and retries after 10 minutes. Follow must be called once.
 func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logger) {
 	fresh := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 9, Cap: 30 * time.Second}
-	backoff, isLogged, denials := fresh, false, 0
+	const none = slog.LevelDebug // no failure is logged at this level
+	backoff, logged, denials := fresh, none, 0
 	for ctx.Err() == nil {
 		wasCurrent, err := c.follow(ctx, source)
 		c.markClosed()
 		if wasCurrent {
-			backoff, isLogged, denials = fresh, false, 0
+			backoff, logged, denials = fresh, none, 0
 		}
-		if ctx.Err() == nil && !isLogged && !isExpired(err) {
-			isLogged = true
-			log.WarnContext(ctx, "objects cannot be watched", "objects", source.Title, "meanwhile", source.Fallback,
-				"error", err.Error(),
-				"fix", fixFor(err, source.Fixes))
+		if level := source.levelOf(err); ctx.Err() == nil && level > logged && !isExpired(err) {
+			logged = level
+			log.Log(ctx, level, "objects cannot be watched", "objects", source.Title, "meanwhile", source.Fallback,
+				"error", err.Error(), "fix", fixFor(err, source.Fixes))
 		}
 		if !apierrors.IsForbidden(err) {
 			Sleep(ctx, backoff.Step())
@@ -79,6 +83,14 @@ func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logge
 		}
 		Sleep(ctx, pause)
 	}
+}
+
+// levelOf returns the level at which a failed list or watch is logged.
+func (s Source[S]) levelOf(err error) slog.Level {
+	if s.IsOptional && apierrors.IsNotFound(err) {
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
 }
 
 // fixFor returns the fix for a failed list or watch.

@@ -56,6 +56,18 @@ type ClusterSettings struct {
 	RetryBudget RetryBudget `json:",omitzero"`
 	// Outliers is the ejection of Pods to which connections fail.
 	Outliers Outliers `json:",omitzero"`
+	// TLS is the verification of the certificates of applications.
+	TLS UpstreamTLS `json:",omitzero"`
+}
+
+// UpstreamTLS is the verification of the certificates of applications with TLS. Without a CA none is verified.
+type UpstreamTLS struct {
+	// CA are the trusted certificates in PEM.
+	CA string `json:",omitempty"`
+	// Name is a DNS name that a certificate must have, and NameSuffix the end of one. At most one of them is set, and
+	// only together with CA. Without both, any certificate of the CA is valid.
+	Name       string `json:",omitempty"`
+	NameSuffix string `json:",omitempty"`
 }
 
 // RetryBudget limits the concurrent retries of a proxy to Percent of its active requests, or to MinConcurrency if that
@@ -117,6 +129,7 @@ func (t *EnvoySettings) Over(wider *EnvoySettings) *EnvoySettings {
 			MaxRetries:         cmp.Or(t.Cluster.MaxRetries, c.MaxRetries),
 			RetryBudget:        cmp.Or(t.Cluster.RetryBudget, c.RetryBudget),
 			Outliers:           cmp.Or(t.Cluster.Outliers, c.Outliers),
+			TLS:                cmp.Or(t.Cluster.TLS, c.TLS),
 		},
 	}
 }

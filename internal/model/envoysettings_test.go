@@ -48,6 +48,11 @@ func TestOver(t *testing.T) {
 			RetryBudget: budget.RetryBudget, Outliers: number.Outliers,
 		}},
 		"a number over a budget": {number, budget, number},
+		"a CA over a CA and a name": {
+			model.ClusterSettings{TLS: model.UpstreamTLS{CA: "own"}},
+			model.ClusterSettings{MaxRequests: 1, TLS: model.UpstreamTLS{CA: "all", Name: "a.test"}},
+			model.ClusterSettings{MaxRequests: 1, TLS: model.UpstreamTLS{CA: "own"}},
+		},
 		"neither": {
 			model.ClusterSettings{Outliers: model.Outliers{Base: time.Second}},
 			number,

@@ -145,6 +145,18 @@ func TestParse(t *testing.T) {
 				t.ConditionWaitTimeout, t.ResponseHeaderTimeout = new(5*time.Minute), new(time.Duration(0))
 			}),
 		},
+		"timeouts without a limit, and of centuries": {
+			with(map[string]string{"conditionWaitTimeout": "0", "responseHeaderTimeout": "2562047h47m"}),
+			changed(func(t *trigger.Trigger) {
+				t.ConditionWaitTimeout, t.ResponseHeaderTimeout = new(time.Duration(0)), new(2562047*time.Hour+47*time.Minute)
+			}),
+		},
+		"timeouts of negative zero": {
+			with(map[string]string{"conditionWaitTimeout": "-0s", "responseHeaderTimeout": " 0ms "}),
+			changed(func(t *trigger.Trigger) {
+				t.ConditionWaitTimeout, t.ResponseHeaderTimeout = new(time.Duration(0)), new(time.Duration(0))
+			}),
+		},
 		"the keys of a converted trigger, and KEDA's own": {
 			with(map[string]string{
 				"scalerAddress": "s.keda:9090", "httpScaledObject": "shop", "convertedFrom": "kedify-http",
@@ -297,6 +309,36 @@ func TestProblems(t *testing.T) {
 		}},
 		"a timeout without unit": {with(map[string]string{"conditionWaitTimeout": "30"}), []string{
 			`(ignored) conditionWaitTimeout "30": use a duration, e.g. 30s or 10m, or 0s for no limit; ignored`,
+		}},
+		"a timeout beyond the range": {with(map[string]string{"responseHeaderTimeout": "99999999h"}), []string{
+			`(ignored) responseHeaderTimeout "99999999h": use a duration, e.g. 30s or 10m, or 0s for no limit; ignored`,
+		}},
+		"a negative wait": {with(map[string]string{"conditionWaitTimeout": "-20m"}), []string{
+			`(ignored) conditionWaitTimeout "-20m": use a duration, e.g. 30s or 10m, or 0s for no limit; ignored`,
+		}},
+		"a window and a granularity of zero": {with(map[string]string{"window": "0s", "granularity": "0"}), []string{
+			`(ignored) granularity "0": use a positive duration, e.g. 1s or 1m30s; the default 1s applies`,
+			`(ignored) window "0s": use a positive duration, e.g. 1s or 1m30s; the default 1m applies`,
+		}},
+		"a negative granularity, and a window beyond the range": {
+			with(map[string]string{"window": "99999999h", "granularity": "-1s"}), []string{
+				`(ignored) granularity "-1s": use a positive duration, e.g. 1s or 1m30s; the default 1s applies`,
+				`(ignored) window "99999999h": use a positive duration, e.g. 1s or 1m30s; the default 1m applies`,
+			},
+		},
+		"true to wire": {with(map[string]string{"trafficAutowire": "true"}), []string{
+			`(ignored) trafficAutowire "true": "true": use a list of ingress, httproute, virtualservice, route, service, ` +
+				`separated by commas, or false for none; false applies`,
+		}},
+		"an answerer in another case": {with(map[string]string{"healthcheckPath": "/", "healthcheckResponse": "Static"}), []string{
+			`(ignored) healthcheckResponse "Static": use one of static, passthrough; ignored`,
+		}},
+		"keys of Kedify that are not supported": {with(map[string]string{
+			"pathRegex": "^/v[0-9]+", "loadbalancing": "roundRobin", "coldStartWaitingPageEnabled": "2",
+		}), []string{
+			`(ignored) coldStartWaitingPageEnabled "2": use true or false; the default false applies`,
+			`(ignored) loadbalancing "roundRobin": unknown key, ignored; remove it`,
+			`(ignored) pathRegex "^/v[0-9]+": unknown key, ignored; remove it`,
 		}},
 		"a health check elsewhere": {
 			with(map[string]string{"healthcheckPath": "healthz"}),

@@ -2,7 +2,6 @@ package product
 
 import (
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -65,16 +64,14 @@ func TestTheWorkflowSignsEveryImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line := range strings.Lines(string(raw)) {
-		if names, found := strings.CutPrefix(strings.TrimSpace(line), "IMAGES: "); found &&
-			!slices.Equal(strings.Fields(names), Published()) {
-			t.Errorf("the workflow signs %s, want %v", names, Published())
-		}
-	}
-	for _, image := range Published() {
-		if !strings.Contains(string(raw), "subject-name: ghcr.io/kedify/"+image+", subject-digest: \"${{ "+
-			"steps.images.outputs."+image+" }}\"") {
-			t.Errorf("the workflow attests no provenance of %s", image)
+	for _, part := range []string{
+		"image: [" + strings.Join(Published(), ", ") + "]",
+		"IMAGE: ghcr.io/kedify/${{ matrix.image }}",
+		`cosign sign --yes "$IMAGE@$DIGEST"`,
+		"subject-name: ${{ env.IMAGE }}",
+	} {
+		if !strings.Contains(string(raw), part) {
+			t.Errorf("the workflow does not contain %q", part)
 		}
 	}
 }

@@ -141,6 +141,41 @@ func TestABillHasEachModuleOnce(t *testing.T) {
 	}
 }
 
+// An image with one program for two processors and another program: each program is a component, and each module is one.
+func TestImageBillHasItsProgramsAndEachModuleOnce(t *testing.T) {
+	program := func(path, architecture string, modules ...*debug.Module) *debug.BuildInfo {
+		return &debug.BuildInfo{
+			GoVersion: "go1.26.8", Path: path, Deps: modules,
+			Settings: []debug.BuildSetting{{Key: "GOARCH", Value: architecture}},
+		}
+	}
+	a, b := &debug.Module{Path: "example.com/a", Version: "v1.0.0"}, &debug.Module{Path: "example.com/b", Version: "v1.0.0"}
+	got := imageBill("ghcr.io/kedify/app", "0.2.0", []*cdx.BOM{
+		bill(program("example.com/app/cmd/app", "amd64", a), "0.2.0", "01"),
+		bill(program("example.com/app/cmd/app", "arm64", a, b), "0.2.0", "02"),
+		bill(program("example.com/app/cmd/other", "amd64", b), "0.2.0", "03"),
+	})
+	var refs []string
+	for _, component := range *got.Components {
+		refs = append(refs, component.BOMRef)
+	}
+	const app, other = "pkg:golang/example.com/app/cmd/app@v0.2.0", "pkg:golang/example.com/app/cmd/other@v0.2.0"
+	const moduleA, moduleB, std = "pkg:golang/example.com/a@v1.0.0", "pkg:golang/example.com/b@v1.0.0", "pkg:golang/std@1.26.8"
+	if diff := cmp.Diff([]string{app + "#01", app + "#02", other + "#03", moduleA, moduleB, std}, refs); diff != "" {
+		t.Errorf("components (-want +got):\n%s", diff)
+	}
+	dependencies := map[string][]string{}
+	for _, dependency := range *got.Dependencies {
+		dependencies[dependency.Ref] = *dependency.Dependencies
+	}
+	if diff := cmp.Diff(map[string][]string{
+		"ghcr.io/kedify/app:0.2.0": {app + "#01", app + "#02", other + "#03"},
+		app + "#01":                {moduleA, std}, app + "#02": {moduleA, moduleB, std}, other + "#03": {moduleB, std},
+	}, dependencies); diff != "" {
+		t.Errorf("dependencies (-want +got):\n%s", diff)
+	}
+}
+
 func TestBillOfRealBinary(t *testing.T) {
 	binary := filepath.Join(t.TempDir(), "release")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "../cmd/release").CombinedOutput(); err != nil {

@@ -81,7 +81,7 @@ func (c *cluster) install(ctx context.Context) error {
 	}
 	err := apiserver.ApplyFiles(ctx, c.admin, "", manifests+"interceptor/namespace.yaml",
 		manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
-		manifests+"agent/rbac.yaml", manifests+"agent/service.yaml", manifests+"agent/deployment.yaml")
+		manifests+"agent/rbac.yaml", manifests+"agent/admission.yaml", manifests+"agent/service.yaml", manifests+"agent/deployment.yaml")
 	if err == nil {
 		c.agent, c.ports, err = c.start(ctx, c.folder)
 	}

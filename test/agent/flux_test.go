@@ -3,6 +3,7 @@ package agent_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -205,4 +206,42 @@ func TestFluxWithProxiesInGit(t *testing.T) {
 	awaitWiring(t, last, "shop", httpv1alpha1.ReasonProxyUnavailable)
 	are(t, "unchanged", flux(t, team, "", manifests...))
 	awaitNoAnnotation(t, team)
+}
+
+// TestFluxIgnoresWeights sets the weights of a route as a router does. By the recipe Flux keeps them, and applies other
+// changes in Git. Without it, Flux writes those of Git.
+func TestFluxIgnoresWeights(t *testing.T) {
+	t.Parallel()
+	team, ignore := namespace(t, "flux-weights"), recipe(t, "flux-weights")
+	rules := func(stable, canary int) string {
+		return fmt.Sprintf(`[{backendRefs: [{name: shop-stable, port: 80, weight: %d}, {name: shop-canary, port: 80, weight: %d}]}]`,
+			stable, canary)
+	}
+	inGit := `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: web}, spec: {
+		parentRefs: [{name: gateway, namespace: gateways}], hostnames: [shop.test], rules: ` + rules(100, 0) + `}}`
+	expect := func(what, became string, stable, canary float64, hosts int, done []string) {
+		t.Helper()
+		are(t, became, done)
+		var route struct {
+			Spec struct {
+				Hostnames []string
+				Rules     []struct{ BackendRefs []struct{ Weight float64 } }
+			}
+		}
+		if !get(t, paths(team)[1], &route) || len(route.Spec.Hostnames) != hosts ||
+			route.Spec.Rules[0].BackendRefs[0].Weight != stable || route.Spec.Rules[0].BackendRefs[1].Weight != canary {
+			t.Errorf("%s: %+v, want weights %v and %v, and %d hosts", what, route.Spec, stable, canary, hosts)
+		}
+	}
+	flux(t, team, ignore, inGit)
+	weights, err := yaml.YAMLToJSON([]byte(`{spec: {rules: ` + rules(80, 20) + `}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch(t, paths(team)[1], string(weights))
+	expect("a canary", "unchanged", 80, 20, 1, flux(t, team, ignore, inGit))
+	more := strings.Replace(inGit, "[shop.test]", "[shop.test, more.test]", 1)
+	expect("another host", "configured", 80, 20, 2, flux(t, team, ignore, more))
+	expect("another host, again", "unchanged", 80, 20, 2, flux(t, team, ignore, more))
+	expect("without the recipe", "configured", 100, 0, 2, flux(t, team, "", more))
 }

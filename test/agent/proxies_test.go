@@ -94,8 +94,10 @@ func TestInstallAndRemoveProxies(t *testing.T) {
 	}
 	var service corev1.Service
 	get(t, part("Service", team), &service)
-	if len(service.Spec.Ports) != 2 || service.Spec.Ports[0].Port != 8080 || service.Spec.Ports[1].Port != 8443 {
-		t.Errorf("ports %+v", service.Spec.Ports)
+	ports := service.Spec.Ports
+	if len(ports) != 3 || ports[0].Port != 8080 || ports[1].Port != 8443 || ports[2].Port != 8081 ||
+		ports[2].AppProtocol == nil || *ports[2].AppProtocol != "kubernetes.io/h2c" || ports[2].TargetPort != ports[0].TargetPort {
+		t.Errorf("ports %+v", ports)
 	}
 	endpoint := slice(t, team)
 	programmed(t, team, "shop")

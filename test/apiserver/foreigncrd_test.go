@@ -139,6 +139,13 @@ func withOtherConditions(properties map[string]any) {
 	}}
 }
 
+// withOtherTypes is a status whose conditions have our format and allow one other type only.
+func withOtherTypes(properties map[string]any) {
+	withoutReport(properties)
+	items := properties["conditions"].(map[string]any)["items"].(map[string]any)
+	items["properties"].(map[string]any)["type"].(map[string]any)["enum"] = []any{"Other"}
+}
+
 // TestReportReachesRouterWithAnyCRD installs the CRDs that a cluster can have, in a possible order. With each, the
 // built interceptor stops writing, its report is stored completely, and the built plugin verifies a weight by it.
 func TestReportReachesRouterWithAnyCRD(t *testing.T) {
@@ -157,6 +164,7 @@ func TestReportReachesRouterWithAnyCRD(t *testing.T) {
 		ready               bool // whether the status has our conditions
 	}{
 		{"conditions of another format", withOtherConditions, true, false, false},
+		{"conditions of another type", withOtherTypes, true, false, false},
 		{"conditions and no report", withoutReport, true, false, true},
 		{"ours", func(map[string]any) {}, false, true, true},
 		{"no report again", withoutReport, true, false, true},

@@ -202,6 +202,8 @@ func (b *bareCluster) snapshot(t *testing.T) map[string]any {
 		"/apis/rbac.authorization.k8s.io/v1/rolebindings",
 		"/apis/rbac.authorization.k8s.io/v1/clusterroles", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
 		"/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+		"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
 		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 		"/apis/coordination.k8s.io/v1/leases", "/apis/networking.k8s.io/v1/ingresses",
 	} {

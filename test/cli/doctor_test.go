@@ -178,6 +178,30 @@ spec: {strategy: {canary: {trafficRouting: {plugins: {argoproj-labs/gatewayAPI: 
 	}
 }
 
+// TestDoctorNamesRejectedPods has a Deployment of proxies whose Pods a ResourceQuota rejects.
+func TestDoctorNamesRejectedPods(t *testing.T) {
+	if err := apiserver.ApplyFiles(t.Context(), shared.admin, "shop", manifests+"kedify-proxy/deployment.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	patch(t, deployment("shop", "kedify-proxy")+"/status", `status: {conditions: [{type: ReplicaFailure, status: "True",
+  reason: FailedCreate, message: "pods \"kedify-proxy-x\" is forbidden: failed quota: team: must specify limits.cpu for: envoy"}]}`)
+	patch(t, "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/kedify-proxy-1", `endpoints: []`)
+	defer func() {
+		remove(t, deployment("shop", "kedify-proxy"))
+		if err := apiserver.ApplyFiles(t.Context(), shared.admin, "", "testdata/applications.yaml"); err != nil {
+			t.Error(err)
+		}
+		awaitCodes(t, 0)
+	}()
+	awaitCodes(t, 3, "NoReadyProxy")
+	got := run(t, apiserver.AdminToken, "doctor")
+	for _, part := range []string{"must specify limits.cpu for: envoy", "http.kedify.io/proxy-resources of Namespace shop"} {
+		if !strings.Contains(got.out, part) {
+			t.Errorf("doctor does not print %q:\n%s", part, got.out)
+		}
+	}
+}
+
 // TestDoctorFindsAgentProblems makes each breakage on the API server, and reverts it.
 func TestDoctorFindsAgentProblems(t *testing.T) {
 	agent, status := deployment("keda", "kedify-http-agent"), objectPath("shop", "shop")+"/status"

@@ -33,11 +33,8 @@ type configuration struct {
 	SBOMs []struct {
 		Artifacts string `json:"artifacts"`
 	} `json:"sboms"`
-	Signs []struct {
-		Artifacts string `json:"artifacts"`
-	} `json:"signs"`
 	Release struct {
-		Draft bool `json:"draft"`
+		Disable bool `json:"disable"`
 	} `json:"release"`
 }
 
@@ -74,10 +71,10 @@ func TestReleaseConfiguration(t *testing.T) {
 		names); diff != "" {
 		t.Errorf("binaries (-want +got):\n%s", diff)
 	}
-	if c.Version != 2 || c.Checksum.Name != "checksums.txt" || !c.Release.Draft ||
+	if c.Version != 2 || c.Checksum.Name != "checksums.txt" || !c.Release.Disable ||
 		len(c.Archives) != 1 || !slices.Equal(c.Archives[0].Formats, []string{"binary"}) ||
-		len(c.SBOMs) != 1 || c.SBOMs[0].Artifacts != "binary" || len(c.Signs) != 1 || c.Signs[0].Artifacts != "checksum" {
-		t.Errorf("raw binaries with bills of materials, signed checksums.txt, a draft: %+v", c)
+		len(c.SBOMs) != 1 || c.SBOMs[0].Artifacts != "binary" {
+		t.Errorf("raw binaries with bills of materials, checksums.txt, nothing is published: %+v", c)
 	}
 }
 

@@ -71,7 +71,7 @@ func TestBootstrap(t *testing.T) {
 		"ADS cluster":         ads.GetGrpcServices()[0].GetEnvoyGrpc().GetClusterName(),
 		"listeners over ADS":  config.GetDynamicResources().GetLdsConfig().GetAds() != nil,
 		"clusters over ADS":   config.GetDynamicResources().GetCdsConfig().GetAds() != nil,
-		"port of admin":       config.GetAdmin().GetAddress().GetSocketAddress().GetPortValue(),
+		"address of admin":    config.GetAdmin().GetAddress().GetSocketAddress().GetAddress(),
 		"number of clusters":  len(config.GetStaticResources().GetClusters()),
 		"number of listeners": len(config.GetStaticResources().GetListeners()),
 		"flush interval":      config.GetStatsFlushInterval().AsDuration(),
@@ -84,9 +84,9 @@ func TestBootstrap(t *testing.T) {
 		"ADS cluster":         "xds_cluster",
 		"listeners over ADS":  true,
 		"clusters over ADS":   true,
-		"port of admin":       uint32(9901),
-		"number of clusters":  2,
-		"number of listeners": 0,
+		"address of admin":    "127.0.0.1",
+		"number of clusters":  3,
+		"number of listeners": 1,
 		"flush interval":      time.Second,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -101,8 +101,8 @@ func TestBootstrap(t *testing.T) {
 		t.Errorf("metrics go to cluster %s as %s", cluster, sink.GetTransportApiVersion())
 	}
 	clusters := config.GetStaticResources().GetClusters()
-	checkServiceCluster(t, clusters[0], "xds_cluster", 5678, 30*time.Second, 5*time.Second)
-	checkServiceCluster(t, clusters[1], "kedify_metrics_service", 9901, 5*time.Second, 3*time.Second)
+	checkServiceCluster(t, clusters[1], "xds_cluster", 5678, 30*time.Second, 5*time.Second)
+	checkServiceCluster(t, clusters[2], "kedify_metrics_service", 9901, 5*time.Second, 3*time.Second)
 }
 
 // checkServiceCluster checks a cluster that connects to the interceptor and detects a lost connection by pings.

@@ -97,6 +97,11 @@ func (r *replica) publishInputs(t *testing.T, inputs resolve.Inputs) translate.R
 // observe updates the queue with the objects of inputs.
 func (r *replica) observe(t *testing.T, inputs resolve.Inputs) {
 	t.Helper()
+	r.holding.Observe(passOf(inputs, r.page))
+}
+
+// passOf returns what the queue needs of inputs, with the waiting page of their objects.
+func passOf(inputs resolve.Inputs, waiting page.Page) ingest.Pass {
 	config, _ := resolve.Build(inputs)
 	objects := map[model.Key]ingest.Object{}
 	for _, object := range inputs.ScaledObjects {
@@ -107,9 +112,9 @@ func (r *replica) observe(t *testing.T, inputs resolve.Inputs) {
 				published.Routes = append(published.Routes, route)
 			}
 		}
-		objects[key] = ingest.Object{ScaledObject: object, Published: published, Page: r.page}
+		objects[key] = ingest.Object{ScaledObject: object, Published: published, Page: waiting}
 	}
-	r.holding.Observe(ingest.Pass{Objects: objects})
+	return ingest.Pass{Objects: objects}
 }
 
 // without returns inputs in which services have no endpoint.

@@ -88,7 +88,7 @@ func (s *served) run(t *testing.T, form, address string, changes ...[2]string) {
 		"api_type: DELTA_GRPC", "api_type: " + form,
 	},
 		[2]string{sinkService, "127.0.0.1"}, [2]string{"port_value: 5678", "port_value: " + port},
-		[2]string{"port_value: 9901", "port_value: 0"})...)
+		[2]string{"port_value: 9901", "port_value: 0"}, [2]string{"port_value: 9902", "port_value: 0"})...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,17 +271,65 @@ func TestHostsOverDiscovery(t *testing.T) {
 	}
 }
 
-// TestNoHosts: an object without hosts gets the requests for every host that no other object has.
+// TestNoHosts: objects without hosts get the requests for every host that no other object has, by path and headers.
 func TestNoHosts(t *testing.T) {
 	t.Parallel()
-	all, shop := startBackend(t, "all"), startBackend(t, "shop")
-	p := start(t, translated(t, newInputs(t, []*backend{all, shop}, kit.NewScaledObject(namespace, "all", "all", 1),
-		kit.NewScaledObject(namespace, "shop", "shop", 2, "shop.example.com")), translate.DefaultOptions()))
-	for host, want := range map[string]string{
-		"shop.example.com": "shop", "anything.test": "all", "Anything.TEST.:80": "all", "10.0.0.1": "all", "[::1]:80": "all",
+	all, api, team, shop := startBackend(t, "all"), startBackend(t, "api"), startBackend(t, "team"), startBackend(t, "shop")
+	objects := []*httpv1alpha1.HTTPScaledObject{
+		kit.NewScaledObject(namespace, "all", "all", 1), kit.NewScaledObject(namespace, "api", "api", 2),
+		kit.NewScaledObject(namespace, "team", "team", 3), kit.NewScaledObject(namespace, "shop", "shop", 4, "shop.example.com"),
+	}
+	objects[1].Spec.Hosts, objects[1].Spec.PathPrefixes = []string{}, []string{"/api"}
+	objects[2].Spec.Headers = []httpv1alpha1.Header{{Name: "X-Team"}}
+	p := start(t, translated(t, newInputs(t, []*backend{all, api, team, shop}, objects...), translate.DefaultOptions()))
+	for _, c := range []struct{ path, host, want string }{
+		{"/", "shop.example.com", "shop"},
+		{"/api", "shop.example.com", "shop"}, // a known host never falls through
+		{"/", "anything.test", "all"},
+		{"/", "Anything.TEST.:80", "all"},
+		{"/", "10.0.0.1", "all"},
+		{"/", "[::1]:80", "all"},
+		{"/api/v1", "anything.test", "api"},
+		{"/apis", "anything.test", "all"},
+		{"/", "anything.test\r\nX-Team: a", "team"},
+		{"/api", "[::1]\r\nX-Team: a", "api"}, // a longer path precedes a header
+		{"/", "localhost", "all"},
+		{"/", "xn--bcher-kva.example", "all"},
+		{"/", "under_score.test", "all"},
 	} {
-		if got := dial(t, p.address).send("GET / HTTP/1.1", "Host: "+host); got.backend() != want {
-			t.Errorf("%s: %+v, want an answer by %s", host, got, want)
+		if got := dial(t, p.address).send("GET "+c.path+" HTTP/1.1", "Host: "+c.host); got.backend() != c.want {
+			t.Errorf("%q%s: %+v, want an answer by %s", c.host, c.path, got, c.want)
+		}
+	}
+}
+
+// TestRequestForms: requests that servers must reject, or that are for no path, reach no app, and the connection of the
+// next client is served.
+func TestRequestForms(t *testing.T) {
+	t.Parallel()
+	r := startWithReplica(t, "DELTA_GRPC", hostInputs(t))
+	const get, host = "GET / HTTP/1.1", "Host: shop.example.com"
+	for _, c := range []struct {
+		lines []string
+		want  int
+	}{
+		{[]string{get, host, "Content-Length: 0", "Transfer-Encoding: chunked"}, http.StatusBadRequest}, // smuggling
+		{[]string{get, host, "Content-Length: 0", "Content-Length: 5"}, http.StatusBadRequest},
+		{[]string{get, host, "Content-Length: -1"}, http.StatusBadRequest},
+		{[]string{get, host, "X-Bad Name: 1"}, http.StatusBadRequest},
+		{[]string{get, host, "X-Bad: \x00"}, http.StatusBadRequest},
+		{[]string{get}, http.StatusBadRequest},
+		{[]string{"GET /", host}, http.StatusNotFound}, // HTTP/0.9 has no headers
+		{[]string{get, host, "Host: other.test"}, http.StatusNotFound},
+		{[]string{"OPTIONS * HTTP/1.1", host}, http.StatusNotFound},
+		{[]string{"CONNECT shop.example.com:443 HTTP/1.1", host}, http.StatusNotFound},
+	} {
+		got := dial(t, r.address).send(c.lines...)
+		if got.status != c.want || got.backend() != "" {
+			t.Errorf("%q: %+v, want %d", c.lines, got, c.want)
+		}
+		if got := dial(t, r.address).send(get, host); got.backend() != "shop" {
+			t.Errorf("after %q: %+v", c.lines, got)
 		}
 	}
 }

@@ -19,7 +19,14 @@ func TestHTTP10(t *testing.T) {
 		{"GET / HTTP/1.0", "Host: shop.example.com", "Connection: keep-alive"},
 		{"GET / HTTP/1.0", "Host: SHOP.example.com.:80"},
 		{"POST / HTTP/1.0", "Host: shop.example.com", "Content-Length: 0"},
+		{"POST / HTTP/1.0", "Host: shop.example.com", "Content-Length: 6\r\n\r\nab"}, // write adds four bytes
+		{"PUT / HTTP/1.0", "Host: shop.example.com", "Content-Length: 0", "Connection: keep-alive"},
+		{"OPTIONS / HTTP/1.0", "Host: shop.example.com", "Connection: close"},
+		{"GET http://shop.example.com/ HTTP/1.0"},
+		{"GET http://shop.example.com/ HTTP/1.0", "Host: other.example.com"}, // RFC 9112, section 3.2.2
+		{"GET / HTTP/1.0", "Host: shop.example.com", "Connection: Upgrade", "Upgrade: TLS/1.2"},
 		{"HEAD / HTTP/1.0", "Host: shop.example.com"},
+		{"HEAD / HTTP/1.0", "Host: shop.example.com", "Connection: keep-alive"},
 	}
 	for _, state := range states() {
 		t.Run(state, func(t *testing.T) {
@@ -67,9 +74,13 @@ func TestHTTP10WithoutHost(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
 		r := startWithReplica(t, "DELTA_GRPC", hostInputs(t))
-		got := dial(t, r.address).send(method + " / HTTP/1.0")
-		if got.status != http.StatusNotFound || method == http.MethodGet && got.body != translate.NotFoundBody {
-			t.Errorf("%s: %+v", method, got)
+		for _, lines := range [][]string{
+			{method + " / HTTP/1.0"}, {method + " / HTTP/1.0", "Host:"}, {method + " / HTTP/1.0", "Connection: keep-alive"},
+		} {
+			got := dial(t, r.address).send(lines...)
+			if got.status != http.StatusNotFound || method == http.MethodGet && got.body != translate.NotFoundBody {
+				t.Errorf("%q: %+v", lines, got)
+			}
 		}
 		for _, agent := range probeAgents() {
 			got := dial(t, r.address).send(method+" /healthz HTTP/1.0", "User-Agent: "+agent)

@@ -3,14 +3,17 @@ package envoy_test
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -18,9 +21,14 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
@@ -33,7 +41,11 @@ type node struct {
 	*proxy
 
 	server *xds.Server
+	app    *backend
+	queue  *controlplane.Holding
+	inputs resolve.Inputs
 	served []netip.Addr // of the proxy's Pod, the first one first
+	checks netip.AddrPort
 }
 
 // proxySlices returns the EndpointSlices of the proxy, one for each address.
@@ -71,43 +83,101 @@ func agentBootstrap(t *testing.T, first netip.Addr) string {
 	return ""
 }
 
-// startNode starts an app, the xDS server at the node's first address, and the proxy.
-func startNode(t *testing.T, families netspace.Families) *node {
-	t.Helper()
-	n := &node{proxy: &proxy{}, server: xds.NewServer(xds.Options{
-		Grace: xds.DefaultGrace, IPv6Listeners: translate.IPv6Listeners(), DrainedListeners: translate.ClientListeners(),
-	})}
+// addressesOf returns the addresses of a node with certain IP families, the IPv4 address first.
+func addressesOf(families netspace.Families) (addresses []netip.Addr) {
 	for _, address := range []netip.Addr{netspace.Address(), netspace.AddressIPv6()} {
 		if families.Has(address) {
-			n.served = append(n.served, address)
+			addresses = append(addresses, address)
 		}
 	}
-	first := n.served[0]
-	options := translate.DefaultOptions()
-	options.TLS, options.IPv6 = true, true
-	object := withTLSSecret(kit.NewScaledObject(namespace, "app", "app", 1, "app.test"), "app")
-	resources := withCertificates(t, options, namespace, newInputs(t, []*backend{startBackendAt(t, "app", first)}, object),
-		kit.NewTLSSecret(t, namespace, "app", 7, "app.test"))
-	published := controlplane.Publisher{Server: n.server}
-	if err := published.Publish(namespace, translate.Update{Changed: resources}, true); err != nil {
+	return addresses
+}
+
+// startNode starts an app, the interceptor's server at the first of the node's addresses, and the proxy. Each change
+// replaces its first text in the bootstrap by its second.
+func startNode(t *testing.T, addresses []netip.Addr, changes ...string) *node {
+	t.Helper()
+	first := addresses[0]
+	queue, err := extauthz.New(extauthz.Options{
+		Limits: manyQueued(), Registerer: prometheus.NewRegistry(), Notify: func(model.Key, holding.Reason) {},
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	n.assign(first)
-	grpcServer := grpc.NewServer(xds.GRPCOptions()...)
-	n.server.Register(grpcServer)
+	n := &node{proxy: &proxy{}, served: addresses, queue: &controlplane.Holding{Server: queue, Timeout: time.Hour}}
+	n.server = xds.NewServer(xds.Options{
+		Grace: xds.DefaultGrace, IPv6Listeners: translate.IPv6Listeners(), DrainedListeners: translate.ClientListeners(),
+		Callbacks: n.queue,
+	})
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", netip.AddrPortFrom(first, 0).String())
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.checks = netip.MustParseAddrPort(listener.Addr().String())
+	object := withTLSSecret(kit.NewScaledObject(namespace, "app", "app", 1, "app.test"), "app")
+	n.app = startBackendAt(t, "app", first)
+	n.inputs = newInputs(t, []*backend{n.app}, object)
+	n.publish(t, n.inputs)
+	n.assign(first)
+	grpcServer := grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
+	n.server.Register(grpcServer)
+	queue.Register(grpcServer)
 	serveGRPC(t, grpcServer, listener)
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	bootstrap := strings.NewReplacer(sinkService, `"`+first.String()+`"`, "port_value: 5678", "port_value: "+port).
-		Replace(agentBootstrap(t, first))
+	bootstrap := strings.NewReplacer(append(changes, sinkService, `"`+first.String()+`"`,
+		"port_value: 5678", fmt.Sprintf("port_value: %d", n.checks.Port()))...).Replace(agentBootstrap(t, first))
 	n.Envoy = envoyproc.Run(t, bootstrap, 2)
 	return n
+}
+
+// publish publishes inputs, with a certificate for app.test, as the interceptor does.
+func (n *node) publish(t *testing.T, inputs resolve.Inputs) {
+	t.Helper()
+	options := translate.DefaultOptions()
+	options.TLS, options.IPv6, options.Hold.Checks = true, true, n.checks
+	resources := withCertificates(t, options, namespace, inputs, kit.NewTLSSecret(t, namespace, "app", 7, "app.test"))
+	published := controlplane.Publisher{Server: n.server}
+	if err := published.Publish(namespace, translate.Update{Changed: resources}, true); err != nil {
+		t.Fatal(err)
+	}
+	n.queue.Observe(passOf(inputs, page.Default()))
+}
+
+// checkQueue sends a request to each of the addresses while the app is at zero, and then makes it ready.
+func (n *node) checkQueue(t *testing.T) {
+	t.Helper()
+	waiting := func() int {
+		counts, _ := n.queue.Server.Counts()
+		return counts[model.Key{Namespace: namespace, Name: "app"}].Waiting
+	}
+	n.publish(t, without(n.inputs, "app"))
+	answers := make(chan error, len(n.served))
+	for i, address := range n.served {
+		// Until the proxy has the change, the app answers.
+		await.True(t, "a request is queued", func() bool {
+			go func() {
+				got, err := traffic.Get(t.Context(), "http://"+netip.AddrPortFrom(address, translate.ListenerPort).String()+"/",
+					"app.test", nil)
+				if err == nil && got.Status != http.StatusOK {
+					err = fmt.Errorf("%s: status %d %s", address, got.Status, got.Body)
+				}
+				answers <- err
+			}()
+			await.True(t, "it is queued or answered", func() bool { return waiting() > i || len(answers) > 0 })
+			if len(answers) == 0 {
+				return true
+			}
+			if err := <-answers; err != nil {
+				t.Fatal(err)
+			}
+			return false
+		})
+	}
+	n.publish(t, n.inputs)
+	for range n.served {
+		if err := <-answers; err != nil {
+			t.Errorf("a queued request: %v", err)
+		}
+	}
 }
 
 // startBackendAt is startBackend at an address.
@@ -168,18 +238,27 @@ func (n *node) listeners(t *testing.T) []string {
 // of the Pod's first address succeeds, and requests to each of its addresses are answered.
 func TestListenersOfIPFamilies(t *testing.T) {
 	t.Parallel()
-	const any4, any6 = "0.0.0.0", "[::]"
-	for families, want := range map[netspace.Families][]string{
-		netspace.IPv4:      {any4 + ":8080", any4 + ":8443"},
-		netspace.IPv6:      {any4 + ":8080", any4 + ":8443", any6 + ":8080", any6 + ":8443"},
-		netspace.DualStack: {any4 + ":8080", any4 + ":8443", any6 + ":8080", any6 + ":8443"},
+	only4, both := []string{"0.0.0.0:8080", "0.0.0.0:8443"}, []string{"0.0.0.0:8080", "0.0.0.0:8443", "[::]:8080", "[::]:8443"}
+	for name, c := range map[string]struct {
+		families    netspace.Families
+		isIPv6First bool
+		want        []string
+	}{
+		"IPv4":                   {netspace.IPv4, false, only4},
+		"IPv6":                   {netspace.IPv6, true, both},
+		"dual-stack, IPv4 first": {netspace.DualStack, false, both},
+		"dual-stack, IPv6 first": {netspace.DualStack, true, both},
 	} {
-		t.Run(string(families), func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if !netspace.Isolate(t, families) {
+			if !netspace.Isolate(t, c.families) {
 				return
 			}
-			n := startNode(t, families)
+			addresses, want := addressesOf(c.families), c.want
+			if addresses[0].Is6() != c.isIPv6First {
+				slices.Reverse(addresses)
+			}
+			n := startNode(t, addresses)
 			n.assign(n.served...)
 			await.Described(t, "the listeners", func() bool { return slices.Equal(n.listeners(t), want) },
 				func() string { return strings.Join(n.listeners(t), " ") })
@@ -190,6 +269,35 @@ func TestListenersOfIPFamilies(t *testing.T) {
 			}
 			if rejected := n.stat(t, "listener_manager.lds.update_rejected"); rejected != 0 {
 				t.Errorf("Envoy rejected %d updates of listeners", rejected)
+			}
+			n.checkQueue(t)
+			n.check(t, n.served...)
+		})
+	}
+}
+
+// TestComponentsListenOnIPFamilies opens a port as the interceptor, the scaler and the agent do: it accepts connections
+// to each address of the Pod.
+func TestComponentsListenOnIPFamilies(t *testing.T) {
+	t.Parallel()
+	for _, families := range []netspace.Families{netspace.IPv4, netspace.IPv6, netspace.DualStack} {
+		t.Run(string(families), func(t *testing.T) {
+			t.Parallel()
+			if !netspace.Isolate(t, families) {
+				return
+			}
+			listener, err := server.Listen(t.Context(), "test", ":8080", "--test-address")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			for _, address := range addressesOf(families) {
+				connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", netip.AddrPortFrom(address, 8080).String())
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				_ = connection.Close()
 			}
 		})
 	}
@@ -202,7 +310,7 @@ func TestProxyBecomesDualStack(t *testing.T) {
 	if !netspace.Isolate(t, netspace.DualStack) {
 		return
 	}
-	n := startNode(t, netspace.DualStack)
+	n := startNode(t, addressesOf(netspace.DualStack))
 	first, second := n.served[0], n.served[1]
 	n.check(t, first)
 	connection, reader := openConnection(t, first)
@@ -236,7 +344,7 @@ func TestRejectedIPv6Listener(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	n := startNode(t, netspace.DualStack)
+	n := startNode(t, addressesOf(netspace.DualStack))
 	n.assign(n.served...)
 	listener := translate.IPv6Listeners()[0]
 	await.True(t, "the rejection", func() bool {
@@ -247,15 +355,8 @@ func TestRejectedIPv6Listener(t *testing.T) {
 		return isRejected
 	})
 	n.check(t, n.served[0])
-	options := translate.DefaultOptions()
-	options.TLS, options.IPv6 = true, true
-	other := startBackendAt(t, "other", n.served[0])
-	resources := withCertificates(t, options, namespace, newInputs(t, []*backend{other},
+	n.publish(t, newInputs(t, []*backend{startBackendAt(t, "other", n.served[0])},
 		kit.NewScaledObject(namespace, "other", "other", 1, "other.test")))
-	published := controlplane.Publisher{Server: n.server}
-	if err := published.Publish(namespace, translate.Update{Changed: resources}, true); err != nil {
-		t.Fatal(err)
-	}
 	url := "http://" + netip.AddrPortFrom(n.served[0], translate.ListenerPort).String() + "/"
 	await.True(t, "the new host", func() bool {
 		got, err := traffic.Get(t.Context(), url, "other.test", nil)

@@ -45,7 +45,17 @@ func TestLargeHeaders(t *testing.T) {
 	t.Parallel()
 	s := startTwoProtocols(t)
 	for _, fields := range []struct{ count, size int }{
-		{1, 8 << 10}, {4, 8 << 10}, {1, 64 << 10}, {1, 250 << 10}, {4, 250 << 10}, {100, 10 << 10}, {1900, 100}, {1900, 500},
+		{1, 8 << 10},
+		{4, 8 << 10},
+		{1, 64 << 10},
+		{1, 250 << 10},
+		{4, 250 << 10},
+		{100, 10 << 10},
+		{101, 10},
+		{1001, 1},
+		{1500, 60},
+		{1900, 100},
+		{1900, 500},
 	} {
 		for _, host := range hostsOfProtocols() {
 			for _, protocol := range protocols() {
@@ -132,11 +142,39 @@ func TestLargeHeadersInTheQueue(t *testing.T) {
 	}
 }
 
+// TestHeaderNames: the app receives and sends headers with any name that is a token (RFC 9110, section 5.6.2).
+func TestHeaderNames(t *testing.T) {
+	t.Parallel()
+	s := startTwoProtocols(t)
+	names := []string{
+		"x_under_score", "X-Mixed_Name", "_leading", "trailing_", "x.dotted.name", "x!#$%&'*+^`|~", "1-digit",
+		"x-" + strings.Repeat("long_", 100),
+	}
+	for _, host := range hostsOfProtocols() {
+		for _, protocol := range protocols() {
+			got := s.sendRequest(t, protocol, host, func(request *http.Request) {
+				for _, name := range names {
+					request.Header[name] = []string{"1"}
+				}
+			})
+			var seen echoed
+			if err := json.Unmarshal([]byte(got.body), &seen); err != nil {
+				t.Errorf("%s to %s: %+v", protocol, host, got)
+			}
+			for _, name := range names {
+				if seen.Header.Get(name) != "1" {
+					t.Errorf("%s to %s: the app did not see %q", protocol, host, name)
+				}
+			}
+		}
+	}
+}
+
 // TestCustomMethods: the app decides about methods.
 func TestCustomMethods(t *testing.T) {
 	t.Parallel()
 	s := startTwoProtocols(t)
-	for _, method := range []string{"FOO", "M-SEARCH", "PROPFIND", "REPORT", "QUERY", "BAN", "PATCH", "TRACE", "x-own_method"} {
+	for _, method := range []string{"FOO", "M-SEARCH", "PROPFIND", "REPORT", "QUERY", "BAN", "PATCH", "TRACE", "OPTIONS", "DELETE", "x-own_method"} {
 		for _, host := range hostsOfProtocols() {
 			for _, protocol := range protocols() {
 				got := s.sendMethod(t, protocol, method, host)

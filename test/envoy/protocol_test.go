@@ -18,10 +18,14 @@ func TestProtocolOfThePort(t *testing.T) {
 		portName    string
 		want        model.Protocol
 	}{
-		"a name":        {nil, "grpc", model.HTTP2},
-		"a prefix":      {nil, "grpc-public", model.HTTP2},
-		"appProtocol":   {new("kubernetes.io/H2C"), "http", model.HTTP2},
-		"both disagree": {new("http"), "grpc", model.HTTP1},
+		"a name":         {nil, "grpc", model.HTTP2},
+		"a prefix":       {nil, "grpc-public", model.HTTP2},
+		"appProtocol":    {new("kubernetes.io/H2C"), "http", model.HTTP2},
+		"both disagree":  {new("http"), "grpc", model.HTTP1},
+		"another domain": {new("mycompany.com/foo"), "grpc", model.HTTP1},
+		"a WebSocket":    {new("kubernetes.io/ws"), "http2", model.HTTP1},
+		"HTTP/2":         {nil, "http2-x", model.HTTP2},
+		"gRPC-Web":       {nil, "grpc-web", model.HTTP1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

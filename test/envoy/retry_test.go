@@ -47,8 +47,10 @@ func TestReceivedRequestIsNotRetried(t *testing.T) {
 	objects := newInputs(t, []*backend{closing}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 	s := serve(t, "DELTA_GRPC", translated(t, objects, translate.DefaultOptions()))
 	for i := range int64(10) {
-		if got := s.mustGet(t, "http://shop.example.com/", nil); got.status != http.StatusServiceUnavailable {
-			t.Fatalf("got %d, want 503", got.status)
+		got := s.mustGet(t, "http://shop.example.com/", nil)
+		if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") != "" ||
+			got.header.Get(translate.ReasonHeader) != translate.ReasonReset {
+			t.Fatalf("got %d %v, want 503 with reason %s", got.status, got.header, translate.ReasonReset)
 		}
 		if received := requests.Load(); received != i+1 {
 			t.Fatalf("the app received %d requests of %d", received, i+1)

@@ -1,6 +1,7 @@
 package envoy_test
 
 import (
+	"math"
 	"net/http"
 	"testing"
 	"time"
@@ -30,6 +31,12 @@ func TestTimeToTheFirstByte(t *testing.T) {
 		"of the settings":         {nil, "{retry_policy: {per_try_timeout: 0.1s}}", http.StatusGatewayTimeout},
 		"none of the object":      {&metav1.Duration{}, "{retry_policy: {per_try_timeout: 0.1s}}", http.StatusOK},
 		"longer of the object":    {&metav1.Duration{Duration: time.Hour}, "{retry_policy: {per_try_timeout: 0.1s}}", http.StatusOK},
+		"centuries of the object": {&metav1.Duration{Duration: math.MaxInt64}, "{retry_policy: {per_try_timeout: 0.1s}}", http.StatusOK},
+		"negative of the object":  {&metav1.Duration{Duration: -time.Hour}, "", http.StatusOK},
+		"a nanosecond":            {&metav1.Duration{Duration: 1}, "", http.StatusGatewayTimeout},
+		"a nanosecond as a whole": {nil, "{timeout: 1ns}", http.StatusGatewayTimeout},
+		"zero without a unit":     {nil, "{timeout: 0, idle_timeout: 0, retry_policy: {per_try_timeout: 0}}", http.StatusOK},
+		"longest in the settings": {nil, "{timeout: 24h, idle_timeout: 24h, retry_policy: {per_try_timeout: 24h}}", http.StatusOK},
 		"none in the settings":    {nil, "{timeout: 0s, idle_timeout: 0s, retry_policy: {per_try_timeout: 0s}}", http.StatusOK},
 		"idle in the settings":    {nil, "{idle_timeout: 1s}", http.StatusOK},
 		"whole in the settings":   {nil, "{timeout: 0.1s}", http.StatusGatewayTimeout},
@@ -49,8 +56,12 @@ func TestTimeToTheFirstByte(t *testing.T) {
 			}
 			inputs.EnvoySettings = resolve.SettingsByNamespace{namespace: settings}
 			p := start(t, translated(t, inputs, translate.DefaultOptions()))
-			if got := p.mustGet(t, "http://shop.example.com/slow", nil); got.status != c.want {
-				t.Errorf("got %d, want %d", got.status, c.want)
+			got, reason := p.mustGet(t, "http://shop.example.com/slow", nil), ""
+			if c.want != http.StatusOK {
+				reason = translate.ReasonTimeout // so that the response differs from one of the app
+			}
+			if got.status != c.want || got.header.Get(translate.ReasonHeader) != reason || got.header.Get("Retry-After") != "" {
+				t.Errorf("got %d %v, want %d with reason %q", got.status, got.header, c.want, reason)
 			}
 		})
 	}

@@ -2,12 +2,16 @@ package envoy_test
 
 import (
 	"crypto/tls"
+	"encoding/pem"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // startSecureBackend starts an app that accepts only TLS and stops with the test. The channel receives the SNI of each
@@ -67,5 +71,50 @@ func TestTLSToBackend(t *testing.T) {
 	if status, body := s.request(t, "HTTP/1.1", host, "/", nil); status != http.StatusOK ||
 		!strings.Contains(body, `"shop"`) {
 		t.Errorf("in clear text: %d %s", status, body)
+	}
+}
+
+// TestVerifiedTLSToBackend: with a CA, only an app with a certificate of the CA, and with the name, receives requests.
+// The certificates of httptest have the DNS names example.com and *.example.com.
+func TestVerifiedTLSToBackend(t *testing.T) {
+	t.Parallel()
+	app, _ := startSecureBackend(t, "shop")
+	ca := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: app.server.Certificate().Raw}))
+	otherCA := string(kit.NewTLSSecret(t, namespace, "other", 1, "example.com").Data["tls.crt"])
+	objects := newInputs(t, []*backend{app}, kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+	objects.Services[0].Ports[0].Protocol = model.HTTPS
+	resources := translated(t, objects, translate.DefaultOptions())
+	s := serve(t, "DELTA_GRPC", resources)
+	s.await(t, resources)
+	for _, test := range []struct {
+		tls  model.UpstreamTLS
+		want int
+	}{
+		{model.UpstreamTLS{}, http.StatusOK},
+		{model.UpstreamTLS{CA: ca}, http.StatusOK},
+		{model.UpstreamTLS{CA: otherCA}, http.StatusServiceUnavailable},
+		{model.UpstreamTLS{CA: otherCA + ca, Name: "example.com"}, http.StatusOK},
+		{model.UpstreamTLS{CA: ca, Name: "shop.example.org"}, http.StatusServiceUnavailable},
+		{model.UpstreamTLS{CA: ca, NameSuffix: ".com"}, http.StatusOK},
+		{model.UpstreamTLS{CA: ca, NameSuffix: ".apps.svc"}, http.StatusServiceUnavailable},
+	} {
+		objects.EnvoySettings = resolve.SettingsByNamespace{
+			namespace: {Cluster: model.ClusterSettings{TLS: test.tls}},
+		}
+		resources := translated(t, objects, translate.DefaultOptions())
+		updated := s.stat(t, "cluster_manager.cluster_modified")
+		s.publish(t, resources)
+		if test.tls != (model.UpstreamTLS{}) {
+			await.True(t, "the new cluster", func() bool { return s.stat(t, "cluster_manager.cluster_modified") > updated })
+		}
+		var status int
+		var body string
+		await.Described(t, "the answer", func() bool {
+			status, body = s.request(t, "HTTP/1.1", "shop.example.com", "/", nil)
+			return status == test.want
+		}, func() string { return body })
+		if strings.Contains(body, `"shop"`) != (test.want == http.StatusOK) {
+			t.Errorf("with name %q and suffix %q: %d %s", test.tls.Name, test.tls.NameSuffix, status, body)
+		}
 	}
 }

@@ -40,7 +40,7 @@ const exampleFix = ": write a list such as [{service: shop-stable, weight: 80}, 
 // InvalidObjects returns the table of invalid objects, one row per case.
 func InvalidObjects() []InvalidObject {
 	return slices.Concat(unparsableLists(), invalidLists(), invalidManagedRoutes(), invalidAffinity(), invalidServices(),
-		invalidPorts(), invalidSpecs())
+		invalidPorts(), missingServices(), invalidMatches(), invalidValues())
 }
 
 // unparsableLists returns annotations that are not a list of Services and weights.
@@ -311,86 +311,6 @@ spec: {ports: [{name: web, port: 8000}, {name: dns, port: 80, protocol: UDP}]}
 				`name another port or add this one; ` +
 				`spec.scaleTargetRef.portName: Service "shop-stable" has no TCP port named "htpp", it has 80 (http): ` +
 				`name another port or add this one`,
-		},
-	}
-}
-
-// invalidSpecs returns errors in the other fields.
-func invalidSpecs() []InvalidObject {
-	return []InvalidObject{
-		{
-			Name: "a bare route to a missing Service", New: true, Annotation: "-",
-			Patch:   `{spec: {scaleTargetRef: {service: shop-next}}}`,
-			Answers: "503",
-			Reason:  httpv1alpha1.ReasonServiceNotFound,
-			Message: `spec.scaleTargetRef.service: Service "shop-next" not found in namespace "shop": ` +
-				`create it or name another Service of the namespace`,
-		},
-		{
-			Name:  "a failover Service that is missing",
-			Patch: `{spec: {coldStartTimeoutFailoverRef: {service: shop-asleep, port: 80}}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonServiceNotFound,
-			Message: `spec.coldStartTimeoutFailoverRef.service: Service "shop-asleep" not found in namespace "shop": ` +
-				`create it or name another Service of the namespace`,
-		},
-		{
-			Name:  "a failover to the Service itself",
-			Patch: `{spec: {coldStartTimeoutFailoverRef: {service: shop-stable, port: 80}}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidSpec,
-			Message: `spec.coldStartTimeoutFailoverRef.service: "shop-stable" is the Service that requests wait for: ` +
-				`name another Service of the namespace`,
-		},
-		{
-			Name: "no hosts in the shared fleet", Patch: `{spec: {hosts: []}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidHosts,
-			Message: `spec.hosts: no host, which in the shared fleet would claim the hosts of all namespaces: ` +
-				`add at least one, such as shop.example.com, or "*" for all`,
-		},
-		{
-			Name: "a new object without hosts in the shared fleet", New: true, Patch: `{spec: {hosts: null}}`, Answers: "404",
-			Reason: httpv1alpha1.ReasonInvalidHosts,
-			Message: `spec.hosts: no host, which in the shared fleet would claim the hosts of all namespaces: ` +
-				`add at least one, such as shop.example.com, or "*" for all`,
-		},
-		{
-			Name: "a URL for a host", Patch: `{spec: {hosts: ["http://shop.test"]}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidHosts,
-			Message: `spec.hosts[0] "http://shop.test": not a host name: after a colon only a port may follow; ` +
-				`an IPv6 address needs brackets, such as [2001:db8::1]`,
-		},
-		{
-			Name: "a path prefix without a slash", Patch: `{spec: {pathPrefixes: [app]}}`, Answers: "canary",
-			Reason:  httpv1alpha1.ReasonInvalidPathPrefixes,
-			Message: `spec.pathPrefixes[0] "app": not a path prefix: must begin with /`,
-		},
-		{
-			Name: "an invalid header name", Patch: `{spec: {headers: [{name: "X Tenant"}]}}`, Answers: "canary",
-			Reason:  httpv1alpha1.ReasonInvalidHeaders,
-			Message: "spec.headers[0] \"X Tenant\": not a header: a name has letters, digits and !#$%&'*+-.^_`|~ only",
-		},
-		{
-			Name: "a header twice", Patch: `{spec: {headers: [{name: X-A}, {name: x-a}]}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidHeaders,
-			Message: `spec.headers: "x-a" is a duplicate, because names are case-insensitive: ` +
-				`keep one, all headers must match`,
-		},
-		{
-			Name: "a port of 0", Patch: `{spec: {scaleTargetRef: {port: 0}}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonPortNotFound, Message: `spec.scaleTargetRef: set exactly one of port and portName`,
-		},
-		{
-			Name: "a port beyond 32 bits", Patch: `{spec: {scaleTargetRef: {port: 99999999999}}}`, Answers: "canary",
-			Reason:  httpv1alpha1.ReasonInvalidSpec,
-			Message: `spec.scaleTargetRef.port: number 99999999999 does not fit int32: correct the value`,
-		},
-		{
-			Name: "an invalid duration", Patch: `{spec: {timeouts: {responseHeader: soon}}}`, Answers: "canary",
-			Reason: httpv1alpha1.ReasonInvalidSpec, Message: `spec.timeouts: time: invalid duration "soon": correct the value`,
-		},
-		{
-			Name: "a new object with an invalid duration", New: true, Patch: `{spec: {timeouts: {responseHeader: soon}}}`,
-			Answers: "404",
-			Reason:  httpv1alpha1.ReasonInvalidSpec, Message: `spec.timeouts: time: invalid duration "soon": correct the value`,
 		},
 	}
 }

@@ -40,7 +40,8 @@ const (
 	// unchanged, temporarily or permanently. It contains the time and the reason. Removing it ends the pause.
 	AnnotationAutowireHold = "http.kedify.io/autowire-hold"
 	// AnnotationAutowireAccept is set by users on an Ingress or HTTPRoute. It lists annotations of the object, or of
-	// the Services in it, that do not prevent autowiring, separated by commas.
+	// the Services in it, that do not prevent autowiring, separated by commas. Filters of an HTTPRoute are listed by
+	// the kind and name of their object, such as Middleware/compress, or by their type.
 	AnnotationAutowireAccept = "http.kedify.io/autowire-accept"
 	// AnnotationProxyImage, AnnotationProxyReplicas and AnnotationProxyResources are set on a Namespace. They
 	// override the agent's flags of the same names for the proxies of the namespace. The last is a YAML or JSON
@@ -133,11 +134,15 @@ const (
 	// ReasonUnsupportedAnnotation means that an annotation of an Ingress, HTTPRoute or Service changes the requests,
 	// or their destination, in a way that the agent cannot follow.
 	ReasonUnsupportedAnnotation = "UnsupportedAnnotation"
+	// ReasonUnsupportedFilter means that a filter of an HTTPRoute may change the requests in a way that the agent cannot
+	// determine.
+	ReasonUnsupportedFilter = "UnsupportedFilter"
 	// ReasonRequestMismatch means that the Ingress controller or Gateway rewrites the requests, and the object does
-	// not match all of the rewritten ones.
+	// not match all of the rewritten ones; or that the proxies would send them to another object with a more specific
+	// host or path prefix.
 	ReasonRequestMismatch = "RequestMismatch"
 	// ReasonProtocolMismatch means that the Ingress controller uses another protocol to the application than the
-	// proxies would use.
+	// proxies would use, or that the proxies would receive HTTP/1.1 for an application that uses HTTP/2.
 	ReasonProtocolMismatch = "ProtocolMismatch"
 	// ReasonAffinityMissing means that the Ingress or HTTPRoute has session affinity, and the object has none.
 	ReasonAffinityMissing = "AffinityMissing"

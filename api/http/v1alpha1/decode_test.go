@@ -28,6 +28,15 @@ func TestDecodeListWithInvalidObject(t *testing.T) {
 			`{"spec": {"scaleTargetRef": {"service": "a", "port": 80}, "timeouts": {"conditionWait": "99999999h"}}}`,
 			`timeouts: time: invalid duration "99999999h"`, nil, "a",
 		},
+		"a duration without a unit": {
+			`{"spec": {"scaleTargetRef": {"service": "a", "port": 80}, "timeouts": {"conditionWait": "1m", "responseHeader": "30"}}}`,
+			`timeouts: time: missing unit in duration "30"`, nil, "a",
+		},
+		"durations of zero, and a negative one": {
+			`{"spec": {"scaleTargetRef": {"service": "a", "port": 80}, "timeouts": {"responseHeader": "0", "conditionWait": "-5s"},
+				"scalingMetric": {"requestRate": {"window": "0s", "granularity": "0"}}}}`,
+			"", nil, "a",
+		},
 		"an empty duration": {
 			`{"spec": {"scaleTargetRef": {"service": "a", "port": 80}, "scalingMetric": {"requestRate": {"window": ""}}}}`,
 			`scalingMetric: time: invalid duration ""`, nil, "a",

@@ -255,6 +255,17 @@ type DataPlaneStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=16384
 	ManagedRoutes string `json:"managedRoutes,omitempty"`
+	// Stickiness is the active stickiness, in the format of annotation http.kedify.io/stickiness. It is empty if there
+	// is none, and for a single backend. While the annotation is invalid, this is the last valid one, and an
+	// interceptor that starts then continues with it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Stickiness string `json:"stickiness,omitempty"`
+	// SessionAffinity is the active session affinity, in the format of annotation http.kedify.io/session-affinity, even
+	// if the Service requests it. It is empty if there is none. It is retained like Stickiness.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	SessionAffinity string `json:"sessionAffinity,omitempty"`
 	// ReportedBy is the interceptor that wrote this report: the holder of the Lease.
 	// +optional
 	ReportedBy string `json:"reportedBy,omitempty"`

@@ -46,6 +46,7 @@ func (p Proxy) Start(ctx context.Context) (*envoyproc.Envoy, error) {
 		[2]string{"address: " + service + ", port_value: 5678", at(p.Discovery)},
 		[2]string{"address: " + service + ", port_value: 9901", at(sink)},
 		[2]string{"address: 0.0.0.0, port_value: 9901", "address: 127.0.0.1, port_value: 0"},
+		[2]string{"port_value: 9902", "port_value: 0"},
 		[2]string{"- prefix: control_plane.", "- prefix: control_plane.\n        - exact: " + ReceivedBytes},
 	)
 	if err != nil {

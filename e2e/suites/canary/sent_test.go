@@ -165,16 +165,15 @@ func pluginCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error
 
 // envoyCounts returns the counts of the Envoys' admin interfaces.
 func envoyCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error) {
-	client := &http.Client{
-		Timeout:   await.Patience(),
-		Transport: &http.Transport{DialContext: b.Inside.DialContext, DisableKeepAlives: true},
-	}
 	all := requestCounts{}
 	for _, proxy := range b.Proxies {
+		transport := b.AdminTransport(proxy)
+		transport.DisableKeepAlives = true
+		client := &http.Client{Timeout: await.Patience(), Transport: transport}
 		for _, service := range []string{testbed.App + "-stable", testbed.App + "-canary"} {
 			counter := "cluster." + testbed.Namespace + "/" + testbed.App + "/" + service + ".upstream_rq_total"
 			count, err := read(ctx, client,
-				"http://"+proxy.Admin.String()+"/stats?format=json&filter="+url.QueryEscape("^"+counter+"$"), counter)
+				"http://"+testbed.AdminAddress()+"/stats?format=json&filter="+url.QueryEscape("^"+counter+"$"), counter)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", proxy.Name, err)
 			}

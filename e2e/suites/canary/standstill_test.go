@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
@@ -43,7 +42,7 @@ func stopProxy(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *tes
 	running testbed.Proxy,
 ) error {
 	t.Helper()
-	envoy, err := processOf(b, still)
+	envoy, err := b.Inside.FindInPod("envoy", still.Name)
 	if err != nil {
 		return err
 	}
@@ -85,20 +84,6 @@ func stopProxy(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *tes
 	fmt.Fprintf(t.Output(), "%s runs again: weight active after %.2f s, the Rollout went on after %.1f s\n", still.Name,
 		healed.Sub(continued).Seconds(), time.Since(continued).Seconds())
 	return nil
-}
-
-// processOf returns the Envoy process of a proxy.
-func processOf(b *testbed.Testbed, p testbed.Proxy) (inside.Process, error) {
-	all, err := b.Inside.Find("envoy")
-	if err != nil {
-		return inside.Process{}, err
-	}
-	for _, process := range all {
-		if pod, err := process.Pod(); err == nil && pod == p.Name {
-			return process, nil
-		}
-	}
-	return inside.Process{}, fmt.Errorf("%w: the Envoy of %s", inside.ErrNoProcess, p.Name)
 }
 
 // awaitUnverified waits until the weight of 50 is in the annotation, the running proxy has ACKed it, and the router has

@@ -66,8 +66,34 @@ type HTTPPathMatch struct {
 
 // HTTPRouteFilter modifies requests.
 type HTTPRouteFilter struct {
+	// Type is the filter's type, such as URLRewrite.
+	Type string `json:"type,omitempty"`
 	// URLRewrite changes host or path; nil for filters of other types.
 	URLRewrite *HTTPURLRewrite `json:"urlRewrite,omitempty"`
+	// RequestHeaderModifier changes headers of requests; nil for filters of other types.
+	RequestHeaderModifier *HTTPHeaderFilter `json:"requestHeaderModifier,omitempty"`
+	// ExtensionRef references an object of the Gateway's implementation; nil for filters of other types.
+	ExtensionRef *LocalObjectReference `json:"extensionRef,omitempty"`
+}
+
+// HTTPHeaderFilter changes headers. The agent only needs the names of those that it sets.
+type HTTPHeaderFilter struct {
+	// Set and Add are the headers that are overwritten and added.
+	Set []HTTPHeader `json:"set,omitempty"`
+	Add []HTTPHeader `json:"add,omitempty"`
+}
+
+// HTTPHeader is a header.
+type HTTPHeader struct {
+	// Name is the header's name, in any letter case.
+	Name string `json:"name"`
+}
+
+// LocalObjectReference references an object of the same namespace.
+type LocalObjectReference struct {
+	// Kind and Name identify the object.
+	Kind string `json:"kind"`
+	Name string `json:"name"`
 }
 
 // HTTPURLRewrite changes the host or path of requests.

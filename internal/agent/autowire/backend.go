@@ -12,9 +12,12 @@ import (
 )
 
 // ProxyService is the Service of the proxies of a namespace. It serves plain HTTP on ProxyPort and TLS on TLSPort.
+// HTTP2Port leads to the same listener as ProxyPort, which accepts HTTP/1.1 and HTTP/2. Its appProtocol makes Gateways
+// use HTTP/2 to the proxies.
 const (
 	ProxyService       = "kedify-proxy"
 	ProxyPort    int32 = 8080
+	HTTP2Port    int32 = 8081
 	TLSPort      int32 = 8443
 )
 
@@ -51,6 +54,8 @@ type backend struct {
 	changedBy         string
 	// affinity describes the session affinity of the backend's rule, or is empty.
 	affinity string
+	// filters are the filters of the backend and of its rule that may change requests in an unknown way.
+	filters []filter
 	// isPlainPort reports whether the port is a plain number (HTTPRoute), not an object with number or name
 	// (Ingress).
 	isPlainPort bool
@@ -90,7 +95,8 @@ type path struct {
 
 // isProxy reports whether the backend references the proxies.
 func (b *backend) isProxy() bool {
-	return b.service == proxyBackend(ProxyPort) || b.service == proxyBackend(TLSPort)
+	return b.service == proxyBackend(ProxyPort) || b.service == proxyBackend(HTTP2Port) ||
+		b.service == proxyBackend(TLSPort)
 }
 
 // proxyBackend returns the reference to a port of the proxies.
@@ -139,10 +145,13 @@ func (b *backend) restored(record *backend) backend {
 	return b.withService(record.service, b.namespace)
 }
 
-// suffix returns the addition to the label of a backend that uses TLSPort or another namespace.
+// suffix returns the addition to the label of a backend that uses TLSPort, HTTP2Port or another namespace.
 func (b *backend) suffix() string {
-	if b.service.Port.Number == TLSPort {
+	switch b.service.Port.Number {
+	case TLSPort:
 		return " over TLS"
+	case HTTP2Port:
+		return " over HTTP/2" + b.namespaceSuffix()
 	}
 	return b.namespaceSuffix()
 }

@@ -7,8 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-
-	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
 // Proxies is the state that determines whether the proxies of a namespace can serve requests.
@@ -70,15 +68,23 @@ func isReady(endpoint discoveryv1.Endpoint) bool {
 	return endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready
 }
 
-// CanServe reports whether Service kedify-proxy has the port and a ready proxy that accepts connections and whose
-// Deployment is not terminating. EndpointSlices show a termination only after it began, when load balancers have no
-// other backend.
+// CanServe reports whether Service kedify-proxy has the port and a ready proxy with it that accepts connections and
+// whose Deployment is not terminating. EndpointSlices show a termination only after it began, when load balancers have
+// no other backend.
 func (p *Proxies) CanServe(number int32) bool {
-	_, hasPort := p.portName(number)
+	name, hasPort := p.portName(number)
 	return hasPort && !p.isTerminating() && slices.ContainsFunc(p.Endpoints, func(slice discoveryv1.EndpointSlice) bool {
-		return slices.ContainsFunc(slice.Endpoints, func(endpoint discoveryv1.Endpoint) bool {
+		return hasSlicePort(slice, name) && slices.ContainsFunc(slice.Endpoints, func(endpoint discoveryv1.Endpoint) bool {
 			return isReady(endpoint) && !p.isGone(endpoint)
 		})
+	})
+}
+
+// hasSlicePort reports whether the endpoints of a slice have the port with a name. A port that was added to the Service
+// is missing until the slice is updated. Of a slice without ports, the Service's ports count.
+func hasSlicePort(slice discoveryv1.EndpointSlice, name string) bool {
+	return len(slice.Ports) == 0 || slices.ContainsFunc(slice.Ports, func(port discoveryv1.EndpointPort) bool {
+		return port.Name == nil || *port.Name == name
 	})
 }
 
@@ -96,7 +102,7 @@ func (p *Proxies) isGone(endpoint discoveryv1.Endpoint) bool {
 // Deployment. When it is deleted, its Pods follow.
 func (p *Proxies) isTerminating() bool {
 	if p.Deployment == nil {
-		return p.Service.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
+		return isManaged(p.Service)
 	}
 	return IsTerminating(p.Deployment)
 }

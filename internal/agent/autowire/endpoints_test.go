@@ -116,3 +116,37 @@ func read[T corev1.Service | appsv1.Deployment](t *testing.T, text string, into 
 		t.Fatal(err)
 	}
 }
+
+// TestPortWithoutEndpoints has a port of Service kedify-proxy that its EndpointSlices do not have yet.
+func TestPortWithoutEndpoints(t *testing.T) {
+	t.Parallel()
+	const service = `{spec: {ports: [{name: http, port: 8080}, {name: https, port: 8443}, {name: h2c, port: 8081}]}}`
+	for name, test := range map[string]struct {
+		ports string
+		want  []int32
+	}{
+		"before the Service changed": {`[{name: http, port: 8080}, {name: https, port: 8443}]`, []int32{8080, 8443}},
+		"as installed":               {`[{name: http, port: 8080}, {name: https, port: 8443}, {name: h2c, port: 8080}]`, []int32{8080, 8443, 8081}},
+		"one without a name":         {`[{port: 8080}]`, []int32{8080, 8443, 8081}},
+		"no ports":                   {`[]`, []int32{8080, 8443, 8081}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var proxies autowire.Proxies
+			read(t, service, &proxies.Service)
+			text := `[{endpoints: [{addresses: [10.0.0.1]}], ports: ` + test.ports + `}]`
+			if err := yaml.UnmarshalStrict([]byte(text), &proxies.Endpoints); err != nil {
+				t.Fatal(err)
+			}
+			var got []int32
+			for _, number := range []int32{autowire.ProxyPort, autowire.TLSPort, autowire.HTTP2Port} {
+				if proxies.CanServe(number) {
+					got = append(got, number)
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("ports %v, want %v", got, test.want)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -26,8 +27,10 @@ const (
 type Shared struct {
 	// Namespace is the namespace of its proxies. If it is empty, no backend is pointed at the shared fleet.
 	Namespace string
-	// HasProxy reports whether its Service can serve requests on ProxyPort.
-	HasProxy bool
+	// HasProxy reports whether its Service can serve requests on ProxyPort, HasHTTP2Proxy the same for HTTP2Port.
+	HasProxy, HasHTTP2Proxy bool
+	// Service is its Service kedify-proxy, nil if it does not exist.
+	Service *corev1.Service
 	// Grants are the ReferenceGrants of its namespace. GrantsSynced reports whether they have been read.
 	Grants       []apis.ReferenceGrant
 	GrantsSynced bool
@@ -94,7 +97,7 @@ func (n *Namespace) planGrant(isNeeded bool) GrantChange {
 // ownGrant returns the agent's ReferenceGrant for the namespace, or nil.
 func (n *Namespace) ownGrant() *apis.ReferenceGrant {
 	at := slices.IndexFunc(n.Shared.Grants, func(grant apis.ReferenceGrant) bool {
-		return grant.Name == GrantName(n.Name) && grant.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
+		return grant.Name == GrantName(n.Name) && isManaged(&grant)
 	})
 	if at < 0 {
 		return nil

@@ -64,6 +64,7 @@ func backendFromRef(route *apis.HTTPRoute, i, j int) (result backend, isService 
 			{pointer: at + "/matches", value: canonicalJSON(rule.Matches)},
 		},
 		rule: at, matched: all, requests: all.rewritten(rule.Filters).rewritten(ref.Filters), changedBy: "a filter URLRewrite",
+		filters:     unknownFilters(rule.Filters, ref.Filters),
 		isPlainPort: true,
 		service: networkingv1.IngressServiceBackend{
 			Name: ref.Name, Port: networkingv1.ServiceBackendPort{Number: int32(ref.Port)},

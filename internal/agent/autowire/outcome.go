@@ -56,6 +56,11 @@ func (o outcomes) condition(target Target) metav1.Condition {
 		condition.Reason, condition.Message = httpv1alpha1.ReasonUnsupportedSetting, target.Unsupported+
 			"; point the backends at Service "+ProxyService+` manually, or set trafficAutowire: "false"`
 		return condition
+	case len(results) == 0 && len(target.Hosts) == 0:
+		condition.Reason = httpv1alpha1.ReasonNoMatchingBackend
+		condition.Message = "the HTTPScaledObject has no valid host, so the proxies route no request to it; see its " +
+			"condition " + httpv1alpha1.ConditionAccepted
+		return condition
 	case len(results) == 0:
 		condition.Reason = httpv1alpha1.ReasonNoMatchingBackend
 		condition.Message = "no " + target.describeKinds() + " has a backend with Service " + target.Service +

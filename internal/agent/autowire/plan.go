@@ -17,11 +17,13 @@ type Namespace struct {
 	Objects []Object
 	// Targets are the HTTPScaledObjects with autowiring enabled.
 	Targets []Target
+	// Rivals are the other HTTPScaledObjects. The proxies serve them, too. See RivalOf.
+	Rivals []Target
 	// Services are the namespace's Services by name: their annotations, ports and types.
 	Services map[string]*corev1.Service
-	// HasProxy reports whether Service kedify-proxy can serve requests on ProxyPort, HasTLSProxy the same for
-	// TLSPort. See Proxies.CanServe.
-	HasProxy, HasTLSProxy bool
+	// HasProxy reports whether Service kedify-proxy can serve requests on ProxyPort, HasTLSProxy and HasHTTP2Proxy the
+	// same for TLSPort and HTTP2Port. See Proxies.CanServe.
+	HasProxy, HasTLSProxy, HasHTTP2Proxy bool
 	// Name is the namespace's name. Shared is the state of the shared fleet.
 	Name   string
 	Shared Shared
@@ -131,10 +133,18 @@ func (p *objectPlan) isProxyLost(originals map[int]backend) bool {
 
 // hasProxy reports whether requests to a rewritten backend reach a proxy.
 func (p *objectPlan) hasProxy(ref *backend) bool {
+	hasProxy, hasHTTP2Proxy := p.HasProxy, p.HasHTTP2Proxy
 	if ref.isCrossNamespace {
-		return ref.namespace == p.Shared.Namespace && p.Shared.HasProxy
+		isShared := ref.namespace == p.Shared.Namespace
+		hasProxy, hasHTTP2Proxy = isShared && p.Shared.HasProxy, isShared && p.Shared.HasHTTP2Proxy
 	}
-	return p.HasProxy && (ref.service.Port.Number != TLSPort || p.HasTLSProxy)
+	switch ref.service.Port.Number {
+	case TLSPort:
+		return hasProxy && p.HasTLSProxy
+	case HTTP2Port:
+		return hasProxy && hasHTTP2Proxy
+	}
+	return hasProxy
 }
 
 // selectBackends returns the backends to rewrite, by index. hasTarget reports whether the object has any backend
@@ -158,6 +168,9 @@ func (p *objectPlan) selectBackends(
 		hasTarget = true
 		toService := p.behaviorOf(original.service.Name, original.service.Port)
 		to := p.destination(original, targets, toService)
+		if isWired && p.isPortPending(ref, &to) {
+			to = *ref
+		}
 		reason, message := p.permanentBlocker(targets, backends, i, &to, toService)
 		if reason == "" {
 			p.needsGrant = p.needsGrant || to.isCrossNamespace
@@ -183,10 +196,12 @@ func (p *objectPlan) permanentBlocker(
 	for _, blocker := range []func() (string, string){
 		func() (string, string) { return p.unmanaged(original, originals) },
 		func() (string, string) { return p.fleetBlocker(targets) },
+		func() (string, string) { return original.filterBlocker(p.object) },
 		func() (string, string) { return p.annotationBlocker(targets, original, toService) },
+		func() (string, string) { return p.precedenceBlocker(targets, original) },
 		func() (string, string) {
 			isCurrent := ref.isProxy() && p.isInFleet(ref, targets[0])
-			return p.protocolBlocker(targets, original, toService, to.service.Port.Number, isCurrent)
+			return p.protocolBlocker(targets, original, toService, to, isCurrent)
 		},
 		p.serviceTypeBlocker,
 	} {
@@ -217,8 +232,7 @@ func (p *objectPlan) targetsOf(original *backend) []*Target {
 	var targets, before []*Target
 	for i := range p.Targets {
 		target := &p.Targets[i]
-		isFor := original.isProxy() && p.isInFleet(original, target) ||
-			target.matchesService(original.service, p.service(original.service.Name).Spec.Ports)
+		isFor := original.isProxy() && p.isInFleet(original, target) || p.isForService(target, original)
 		switch {
 		case target.Unsupported != "" || !slices.Contains(target.Kinds, p.object.kind) || !isFor:
 		case target.matches(original.received):
@@ -231,6 +245,11 @@ func (p *objectPlan) targetsOf(original *backend) []*Target {
 		return before
 	}
 	return targets
+}
+
+// isForService reports whether a backend with this original references the Service and port of a target.
+func (p *objectPlan) isForService(target *Target, original *backend) bool {
+	return target.matchesService(original.service, p.service(original.service.Name).Spec.Ports)
 }
 
 // unmanaged returns why the agent must not rewrite a backend: something else splits its traffic. That is another
@@ -258,12 +277,12 @@ func (p *objectPlan) unmanaged(original *backend, all []backend) (reason, messag
 // destination returns the backend that replaces original and references the proxies of its targets. toService is the
 // behavior for the backend's Service.
 func (p *objectPlan) destination(original *backend, targets []*Target, toService behavior) backend {
+	to := original.withService(proxyBackend(ProxyPort), original.namespace)
 	if len(targets) > 0 && targets[0].IsShared {
-		to := original.withService(proxyBackend(ProxyPort), p.Shared.Namespace)
-		to.isCrossNamespace = true
-		return to
+		to.namespace, to.isCrossNamespace = p.Shared.Namespace, true
 	}
-	return original.withService(proxyBackend(p.proxyPort(original, targets, toService)), original.namespace)
+	to.service.Port.Number = p.proxyPort(original, targets, toService, to.isCrossNamespace)
+	return to
 }
 
 // blocker returns why a backend must not reference the proxies now. An empty reason means that nothing blocks it.

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -16,15 +17,57 @@ import (
 
 // proxyPort returns the proxies' port that a backend references. It is TLSPort if the Ingress requires TLS to the
 // proxies, or if its Service's port requires it, no annotation for that Service does, and the targets have
-// certificates.
-func (p *objectPlan) proxyPort(original *backend, targets []*Target, toService behavior) int32 {
+// certificates. It is HTTP2Port if the application's port uses HTTP/2, and nothing else makes the Ingress controller or
+// Gateway use HTTP/2 to ProxyPort.
+func (p *objectPlan) proxyPort(
+	original *backend, targets []*Target, toService behavior, isCrossNamespace bool,
+) int32 {
 	isMissing := func(t *Target) bool { return t.Certificate == CertificateNotConfigured }
+	port := servicePort(original.service.Port, p.service(original.service.Name).Spec.Ports)
 	wantsTLS := p.object.kind == trigger.AutowireIngress && toService.find(usesTLS, usesHTTP2TLS) == nil &&
 		!slices.ContainsFunc(targets, isMissing) && isTLSPort(original.service.Port, p.service(original.service.Name).Spec.Ports)
-	if p.toProxies.find(usesTLS, usesHTTP2TLS) != nil || wantsTLS {
+	switch {
+	case p.toProxies.find(usesTLS, usesHTTP2TLS) != nil || wantsTLS:
 		return TLSPort
+	case protocolOf(port) == model.HTTP2 && p.toProxies.find(usesHTTP2) == nil &&
+		p.proxyProtocol(ProxyPort, isCrossNamespace) != model.HTTP2:
+		return HTTP2Port
 	}
 	return ProxyPort
+}
+
+// proxyService returns Service kedify-proxy of the namespace, or of the shared fleet. It is empty if it does not exist.
+func (p *objectPlan) proxyService(isCrossNamespace bool) *corev1.Service {
+	switch {
+	case !isCrossNamespace:
+		return p.service(ProxyService)
+	case p.Shared.Service != nil:
+		return p.Shared.Service
+	}
+	return &corev1.Service{}
+}
+
+// isManaged reports whether the agent manages an object.
+func isManaged(object metav1.Object) bool {
+	return object.GetLabels()[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
+}
+
+// proxyProtocol returns the protocol that a port of Service kedify-proxy requests.
+func (p *objectPlan) proxyProtocol(number int32, isCrossNamespace bool) model.Protocol {
+	ports := p.proxyService(isCrossNamespace).Spec.Ports
+	return protocolOf(servicePort(networkingv1.ServiceBackendPort{Number: number}, ports))
+}
+
+// providesHTTP2 reports whether Service kedify-proxy has HTTP2Port, or the agent adds it to its own Service.
+func (p *objectPlan) providesHTTP2(isCrossNamespace bool) bool {
+	return isManaged(p.proxyService(isCrossNamespace)) || p.proxyProtocol(HTTP2Port, isCrossNamespace) == model.HTTP2
+}
+
+// isPortPending reports whether a wired backend stays at ProxyPort until Service kedify-proxy and its EndpointSlices
+// have HTTP2Port: the agent adds it to its own Service after an upgrade. Two changes of the object would take longer.
+func (p *objectPlan) isPortPending(ref, to *backend) bool {
+	return to.service.Port.Number == HTTP2Port && ref.service == proxyBackend(ProxyPort) &&
+		ref.namespace == to.namespace && p.providesHTTP2(to.isCrossNamespace) && p.hasProxy(ref) && !p.hasProxy(to)
 }
 
 // protocolBlocker returns why the proxies cannot replace a backend because of protocols. The Ingress controller must
@@ -32,16 +75,19 @@ func (p *objectPlan) proxyPort(original *backend, targets []*Target, toService b
 // the proxies use to it. toService is the behavior for the backend's Service. A backend that already references the
 // proxies stays there while an earlier certificate may still be active.
 func (p *objectPlan) protocolBlocker(
-	targets []*Target, original *backend, toService behavior, port int32, isWired bool,
+	targets []*Target, original *backend, toService behavior, to *backend, isWired bool,
 ) (reason, message string) {
 	if other := p.toProxies.find(usesOther); other != nil {
 		return httpv1alpha1.ReasonUnsupportedSetting, other.text +
 			" sets a protocol that the proxies do not support; use HTTP or HTTPS"
 	}
-	if reason, message = p.upstreamBlocker(original, toService); reason != "" {
+	if reason, message = p.upstreamBlocker(original, toService, to); reason != "" {
 		return reason, message
 	}
-	if port != TLSPort {
+	switch to.service.Port.Number {
+	case HTTP2Port:
+		return p.portBlocker(original, to)
+	case ProxyPort:
 		return "", ""
 	}
 	for _, target := range targets {
@@ -61,7 +107,13 @@ func (p *objectPlan) protocolBlocker(
 
 // upstreamBlocker returns why the proxies would use another protocol to the application than the Ingress controller
 // does, or the Ingress controller another one to the proxies. The proxies use the one of the Service's port.
-func (p *objectPlan) upstreamBlocker(original *backend, toService behavior) (reason, message string) {
+func (p *objectPlan) upstreamBlocker(
+	original *backend, toService behavior, to *backend,
+) (reason, message string) {
+	toProxies := p.toProxies
+	if to.service.Port.Number == HTTP2Port {
+		toProxies = p.behaviorOf(ProxyService, to.service.Port)
+	}
 	protocol := protocolOf(servicePort(original.service.Port, p.service(original.service.Name).Spec.Ports))
 	http2, tls := toService.find(usesHTTP2, usesHTTP2TLS), toService.find(usesTLS)
 	switch {
@@ -69,7 +121,7 @@ func (p *objectPlan) upstreamBlocker(original *backend, toService behavior) (rea
 		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
 			"%s uses HTTP/2 to the application, and the proxies would use HTTP/1.1; set appProtocol: kubernetes.io/h2c "+
 				"on port %s of Service %s", http2.text, portText(original.service.Port), original.service.Name)
-	case http2 != nil && p.toProxies.find(usesHTTP2, usesHTTP2TLS) == nil:
+	case http2 != nil && toProxies.find(usesHTTP2, usesHTTP2TLS) == nil:
 		return lostOnProxies(http2, "uses HTTP/2")
 	case http2 == nil && tls != nil && protocol == model.HTTP1:
 		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
@@ -77,6 +129,19 @@ func (p *objectPlan) upstreamBlocker(original *backend, toService behavior) (rea
 				"on port %s of Service %s", tls.text, portText(original.service.Port), original.service.Name)
 	}
 	return "", ""
+}
+
+// portBlocker returns why the proxies would receive HTTP/1.1 for an application that uses HTTP/2: Service kedify-proxy
+// of another owner has no port for HTTP/2. Without the Service, or before the agent has added the port to its own, no
+// proxy is available.
+func (p *objectPlan) portBlocker(original, to *backend) (reason, message string) {
+	if len(p.proxyService(to.isCrossNamespace).Spec.Ports) == 0 || p.providesHTTP2(to.isCrossNamespace) {
+		return "", ""
+	}
+	return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
+		"port %s of Service %s uses HTTP/2, and the proxies would receive HTTP/1.1; add port %d to Service %s%s, with "+
+			"appProtocol: kubernetes.io/h2c and the targetPort of its port %d",
+		portText(original.service.Port), original.service.Name, HTTP2Port, ProxyService, to.namespaceSuffix(), ProxyPort)
 }
 
 // servicePort returns the port of a Service that a backend references. A port that does not exist has no name.

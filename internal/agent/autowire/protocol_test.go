@@ -134,3 +134,162 @@ func TestProtocolChangesWhileWired(t *testing.T) {
 	w.Now = w.Now.Add(w.CoolDown)
 	step("clear text again", "Wired", inClear)
 }
+
+// http2Proxies returns Service kedify-proxy with the ports that the agent installs.
+func http2Proxies(annotations string) *corev1.Service {
+	return service(annotations,
+		corev1.ServicePort{Name: "http", Port: 8080}, corev1.ServicePort{Name: "https", Port: 8443},
+		corev1.ServicePort{Name: "h2c", Port: 8081, AppProtocol: new("kubernetes.io/h2c")})
+}
+
+// TestHTTP2Backends has applications with HTTP/2 in clear text. Nothing but the ports of Services, or annotations, makes
+// a Gateway or Ingress controller use HTTP/2 to the proxies.
+func TestHTTP2Backends(t *testing.T) {
+	t.Parallel()
+	const contour = "projectcontour.io/upstream-protocol.h2c"
+	const noPort = `ProtocolMismatch: HTTPRoute web, shop.test/: port 80 of Service shop uses HTTP/2, and the proxies would receive ` +
+		`HTTP/1.1; add port 8081 to Service kedify-proxy, with appProtocol: kubernetes.io/h2c and the targetPort of its port 8080`
+	port := func(name, protocol string) *corev1.Service {
+		made := corev1.ServicePort{Name: name, Port: 80}
+		if protocol != "" {
+			made.AppProtocol = &protocol
+		}
+		return service("", made)
+	}
+	h2c := port("web", "kubernetes.io/h2c")
+	annotatedApp := func(name, value string) *corev1.Service {
+		made := port("grpc", "")
+		made.Annotations = map[string]string{name: value}
+		return made
+	}
+	withPort := func(number int32, protocol string) *corev1.Service {
+		return service("", corev1.ServicePort{Name: "http", Port: 8080, AppProtocol: new("http")},
+			corev1.ServicePort{Name: "other", Port: number, AppProtocol: &protocol})
+	}
+	older := service("", corev1.ServicePort{Name: "http", Port: 8080})
+	httpRoute, web := route("shop.test", toShop), ingress("shop.test", "Prefix", "/", port80)
+	grpc := annotated("nginx.ingress.kubernetes.io/backend-protocol", "GRPC")
+	tests := map[string]struct {
+		object     string
+		app, proxy *corev1.Service
+		says       string
+		goesTo     int
+	}{
+		"HTTPRoute, appProtocol":           {httpRoute, h2c, http2Proxies(""), "Wired: HTTPRoute web, shop.test/ over HTTP/2", 8081},
+		"HTTPRoute, port name":             {httpRoute, port("grpc-api", ""), http2Proxies(""), "Wired: HTTPRoute web, shop.test/ over HTTP/2", 8081},
+		"HTTPRoute, Envoy Gateway's value": {httpRoute, port("web", "gateway.envoyproxy.io/h2c"), http2Proxies(""), "Wired: HTTPRoute web, shop.test/ over HTTP/2", 8081},
+		"HTTPRoute, HTTP/1.1 by name":      {httpRoute, port("grpc-web", ""), http2Proxies(""), "Wired: HTTPRoute web, shop.test/", 8080},
+		"HTTPRoute, appProtocol over name": {httpRoute, port("grpc", "http"), http2Proxies(""), "Wired: HTTPRoute web, shop.test/", 8080},
+		"HTTPRoute, WebSocket":             {httpRoute, port("web", "kubernetes.io/ws"), http2Proxies(""), "Wired: HTTPRoute web, shop.test/", 8080},
+		"older proxies":                    {httpRoute, h2c, older, noPort, 0},
+		"the agent's, before it has the port": {
+			httpRoute, h2c, func() *corev1.Service {
+				made := service("", corev1.ServicePort{Name: "http", Port: 8080})
+				made.Labels = map[string]string{"app.kubernetes.io/managed-by": "kedify-http-agent"}
+				return made
+			}(), "ProxyUnavailable: HTTPRoute web, shop.test/: Service kedify-proxy has no ready endpoint, or no port 8081", 0,
+		},
+		"a port of another protocol": {httpRoute, h2c, withPort(8081, "http"), noPort, 0},
+		"another port number":        {httpRoute, h2c, withPort(9000, "kubernetes.io/h2c"), noPort, 0},
+		"HTTP/2 on port 8080": {
+			httpRoute, h2c, service("", corev1.ServicePort{Name: "http", Port: 8080, AppProtocol: new("kubernetes.io/h2c")}),
+			"Wired: HTTPRoute web, shop.test/", 8080,
+		},
+		"no proxies":                     {httpRoute, h2c, nil, "ProxyUnavailable: HTTPRoute web, shop.test/: Service kedify-proxy has no ready endpoint, or no port 8081", 0},
+		"Ingress, appProtocol":           {web, h2c, http2Proxies(""), "Wired: Ingress web, shop.test/ over HTTP/2", 8081},
+		"Ingress, older proxies":         {web, h2c, older, strings.Replace(noPort, "HTTPRoute", "Ingress", 1), 0},
+		"ingress-nginx":                  {grpc, h2c, http2Proxies(""), "Wired: Ingress web, shop.test/", 8080},
+		"ingress-nginx, older proxies":   {grpc, h2c, older, "Wired: Ingress web, shop.test/", 8080},
+		"Contour":                        {web, annotatedApp(contour, "80"), http2Proxies(contour + `: "8081"`), "Wired: Ingress web, shop.test/ over HTTP/2", 8081},
+		"Contour, port 8080":             {web, annotatedApp(contour, "80"), http2Proxies(contour + `: "8080"`), "Wired: Ingress web, shop.test/", 8080},
+		"Contour, no annotation":         {web, annotatedApp(contour, "grpc"), http2Proxies(""), "UnsupportedAnnotation: Ingress web, shop.test/: annotation " + contour + `: "grpc" of Service shop uses HTTP/2, and would not apply to the proxies; add annotation ` + contour, 0},
+		"Traefik, no annotation":         {web, annotatedApp("traefik.ingress.kubernetes.io/service.serversscheme", "h2c"), http2Proxies(""), "UnsupportedAnnotation", 0},
+		"Traefik":                        {web, annotatedApp("traefik.ingress.kubernetes.io/service.serversscheme", "h2c"), http2Proxies(`traefik.ingress.kubernetes.io/service.serversscheme: h2c`), "Wired: Ingress web, shop.test/", 8080},
+		"a manual backend of the port":   {route("shop.test", `backendRefs: [{name: kedify-proxy, port: 8081}]`), h2c, http2Proxies(""), "Wired: HTTPRoute web, shop.test/", 8081},
+		"HTTPRoute with Kong's protocol": {httpRoute, func() *corev1.Service { made := annotatedApp("konghq.com/protocol", "grpc"); return made }(), http2Proxies(""), "Wired: HTTPRoute web, shop.test/ over HTTP/2", 8081},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t, test.object)
+			w.Services["shop"], w.Services["kedify-proxy"] = test.app, test.proxy
+			w.HasProxy, w.HasHTTP2Proxy = test.proxy != nil, test.proxy != nil && len(test.proxy.Spec.Ports) == 3
+			w.Targets = []autowire.Target{target("shop", "shop.test")}
+			condition := w.converge(t).Conditions["shop"]
+			says := condition.Reason + ": " + condition.Message
+			if test.goesTo != 0 && says != test.says || !strings.HasPrefix(says, test.says) {
+				t.Errorf("condition %q, want %q", says, test.says)
+			}
+			isThere := strings.Contains(w.stored[0], fmt.Sprintf(`"number":%d`, test.goesTo)) ||
+				strings.Contains(w.stored[0], fmt.Sprintf(`"port":%d`, test.goesTo))
+			if isThere != (test.goesTo != 0) || isThere != strings.Contains(w.stored[0], "kedify-proxy") {
+				t.Errorf("goes to port %d: %v\n%s", test.goesTo, isThere, asYAML(t, w.stored[0]))
+			}
+			if diff := cmp.Diff(canonicalJSON(t, test.object), w.unwired(t)[0]); diff != "" {
+				t.Errorf("unwired (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestHTTP2PortIsAdded adds the port to Service kedify-proxy while a route is wired, then the endpoints, and removes
+// both.
+func TestHTTP2PortIsAdded(t *testing.T) {
+	t.Parallel()
+	const original, port8080, port8081 = `"port":80}`, `"port":8080}`, `"port":8081}`
+	for name, test := range map[string]struct{ labels, want map[string]string }{
+		"the agent's": {
+			map[string]string{"app.kubernetes.io/managed-by": "kedify-http-agent"}, map[string]string{"no port": port8080},
+		},
+		"another owner's": {nil, map[string]string{"no port": original}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t, route("shop.test", toShop))
+			w.Services["kedify-proxy"] = service("", corev1.ServicePort{Name: "http", Port: 8080})
+			w.Services["kedify-proxy"].Labels = test.labels
+			w.Targets = []autowire.Target{target("shop", "shop.test")}
+			step := func(what, goesTo string) {
+				t.Helper()
+				if condition := w.converge(t).Conditions["shop"]; !strings.Contains(w.stored[0], goesTo) {
+					t.Errorf("%s: %+v, want %s\n%s", what, condition, goesTo, asYAML(t, w.stored[0]))
+				}
+			}
+			step("HTTP/1.1", port8080)
+			w.Services["shop"] = service("", corev1.ServicePort{Name: "grpc", Port: 80})
+			step("no port", test.want["no port"])
+			w.Services["kedify-proxy"].Spec.Ports = http2Proxies("").Spec.Ports
+			step("no endpoints with the port", test.want["no port"])
+			w.HasHTTP2Proxy = true
+			step("port", port8081)
+			w.HasHTTP2Proxy = false
+			step("the port is lost", original)
+			w.Services["shop"] = service("", corev1.ServicePort{Name: "http", Port: 80})
+			w.Now = w.Now.Add(w.CoolDown)
+			step("HTTP/1.1 again", port8080)
+		})
+	}
+}
+
+// TestHTTP2InSharedFleet has a route whose proxies are those of another namespace.
+func TestHTTP2InSharedFleet(t *testing.T) {
+	t.Parallel()
+	w := newSharedFixture(t, route("shop.test", toShop))
+	w.Services["shop"] = service("", corev1.ServicePort{Name: "grpc", Port: 80})
+	w.Services["kedify-proxy"], w.HasHTTP2Proxy = http2Proxies(""), true // the namespace's own do not matter
+	w.Shared.Service = service("", corev1.ServicePort{Name: "http", Port: 8080})
+	condition := w.converge(t).Conditions["shop"]
+	if want := "add port 8081 to Service kedify-proxy in namespace keda, with"; condition.Reason != "ProtocolMismatch" ||
+		!strings.Contains(condition.Message, want) {
+		t.Errorf("without the port: %+v, want %q", condition, want)
+	}
+	w.Shared.Service, w.Shared.HasHTTP2Proxy = http2Proxies(""), true
+	condition = w.converge(t).Conditions["shop"]
+	if want := "HTTPRoute web, shop.test/ over HTTP/2 in namespace keda"; condition.Message != want ||
+		!strings.Contains(w.stored[0], `"name":"kedify-proxy","namespace":"keda","port":8081`) {
+		t.Errorf("with the port: %+v, want %q\n%s", condition, want, asYAML(t, w.stored[0]))
+	}
+	if diff := cmp.Diff(canonicalJSON(t, route("shop.test", toShop)), w.unwired(t)[0]); diff != "" {
+		t.Errorf("unwired (-want +got):\n%s", diff)
+	}
+}

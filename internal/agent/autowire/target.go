@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
@@ -18,8 +19,11 @@ import (
 type Target struct {
 	// Name is the HTTPScaledObject's name.
 	Name string
-	// Hosts and PathPrefixes are those of its spec. An empty PathPrefixes matches every path.
-	Hosts, PathPrefixes []string
+	// Hosts are the hosts of its routes as the interceptor normalizes them, "*" for every host. Without one, no request
+	// is routed to it.
+	Hosts []string
+	// PathPrefixes are those of its spec. An empty list matches every path.
+	PathPrefixes []string
 	// IsPartial reports whether it matches only requests with certain headers.
 	IsPartial bool
 	// Service and Port are the Service in the namespace that receives its requests without a canary.
@@ -76,31 +80,56 @@ func certificateOf(object *httpv1alpha1.HTTPScaledObject) Certificate {
 }
 
 // TargetOf returns the target of an HTTPScaledObject, and false if the object opts out. An object that the agent
-// did not create is wired only if it has annotation http.kedify.io/traffic-autowire.
-func TargetOf(object *httpv1alpha1.HTTPScaledObject) (Target, bool) {
+// did not create is wired only if it has annotation http.kedify.io/traffic-autowire. sharedNamespace is the namespace
+// whose proxies are the shared fleet.
+func TargetOf(object *httpv1alpha1.HTTPScaledObject, sharedNamespace string) (Target, bool) {
 	value, hasAnnotation := object.Annotations[httpv1alpha1.AnnotationTrafficAutowire]
-	isManaged := object.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
 	// The valid entries of an invalid list count: trigger validation reports the others.
 	parsed, _ := trigger.Parse(map[string]string{trigger.KeyTrafficAutowire: value})
-	if object.DeletionTimestamp != nil || !hasAnnotation && !isManaged || len(parsed.Autowire) == 0 {
+	if object.DeletionTimestamp != nil || !hasAnnotation && !isManaged(object) || len(parsed.Autowire) == 0 {
 		return Target{}, false
 	}
-	ref := object.Spec.ScaleTargetRef
 	kinds := slices.DeleteFunc(parsed.Autowire, func(kind trigger.AutowireKind) bool { return kindNames()[kind] == "" })
 	programmed := meta.FindStatusCondition(
 		httpv1alpha1.StatusOf(object).Conditions, httpv1alpha1.ConditionProgrammed)
+	target := RivalOf(object, sharedNamespace)
+	target.Kinds = kinds
+	target.IsProgrammed = programmed != nil && programmed.Status == metav1.ConditionTrue &&
+		programmed.ObservedGeneration == object.Generation
+	target.HasAffinity = hasAffinity(object)
+	target.Certificate = certificateOf(object)
+	target.Unsupported = unsupportedKinds(kinds)
+	return target, true
+}
+
+// RivalOf returns the part of a Target that decides which requests the proxies send to an HTTPScaledObject, whether or
+// not the object opts out. sharedNamespace is the namespace whose proxies are the shared fleet.
+func RivalOf(object *httpv1alpha1.HTTPScaledObject, sharedNamespace string) Target {
+	ref := object.Spec.ScaleTargetRef
+	isShared := object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared
+	isSharedNamespace := object.Namespace == sharedNamespace
 	return Target{
-		Name: object.Name, Hosts: object.Spec.Hosts, PathPrefixes: object.Spec.PathPrefixes,
-		IsPartial: len(object.Spec.Headers) > 0,
-		Service:   ref.Service, Port: networkingv1.ServiceBackendPort{Name: ref.PortName, Number: ref.Port},
-		Kinds:    kinds,
-		IsShared: object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared,
-		IsProgrammed: programmed != nil && programmed.Status == metav1.ConditionTrue &&
-			programmed.ObservedGeneration == object.Generation,
-		HasAffinity: hasAffinity(object),
-		Certificate: certificateOf(object),
-		Unsupported: unsupportedKinds(kinds),
-	}, true
+		Name: object.Name, Hosts: hostsOf(&object.Spec, isShared || isSharedNamespace),
+		PathPrefixes: object.Spec.PathPrefixes, IsPartial: len(object.Spec.Headers) > 0,
+		Service: ref.Service, Port: networkingv1.ServiceBackendPort{Name: ref.PortName, Number: ref.Port},
+		IsShared: isShared && !isSharedNamespace, // there, the shared fleet is the namespace's own
+	}
+}
+
+// hostsOf returns the hosts that the interceptor routes for spec.hosts, by the rules of package resolve: an empty list
+// means every host, except in the shared fleet, where it is invalid. Invalid hosts are ignored, and a list that cannot
+// be decoded is not empty.
+func hostsOf(spec *httpv1alpha1.HTTPScaledObjectSpec, isInSharedFleet bool) []string {
+	if len(spec.Hosts) == 0 && !isInSharedFleet && spec.Unreadable == "" {
+		return []string{string(model.AnyHost)}
+	}
+	var hosts []string
+	for _, text := range spec.Hosts {
+		if host, err := model.ParseHost(text); err == nil {
+			hosts = append(hosts, string(host))
+		}
+	}
+	return hosts
 }
 
 // hasAffinity reports whether an HTTPScaledObject has a valid session affinity.

@@ -71,7 +71,7 @@ func TestTargetOf(t *testing.T) {
 					want.Kinds = append(want.Kinds, trigger.AutowireKind(kind))
 				}
 			}
-			got, isTarget := autowire.TargetOf(&object)
+			got, isTarget := autowire.TargetOf(&object, "keda")
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" || isTarget != test.isTarget {
 				t.Errorf("a target: %v (-want +got):\n%s", isTarget, diff)
 			}

@@ -35,6 +35,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/probe"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
@@ -74,8 +75,8 @@ type AutowireReconciler struct {
 	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute or Rollout. SetupWithManager
 	// sets it.
 	IsInstalled func(schema.GroupVersionKind) bool
-
-	conditions conditionWriter
+	// StatusSchema is the schema of the status of HTTPScaledObjects, nil if it is unknown.
+	StatusSchema *crd.Published
 }
 
 // Reconcile updates the backends of the namespace that the request names.
@@ -99,14 +100,15 @@ func (a *AutowireReconciler) Reconcile(ctx context.Context, request ctrl.Request
 			failed = errors.Join(failed, fmt.Errorf("namespace %s: write %s: %w", request.Name, object, err))
 		}
 	}
+	var retry time.Duration
 	if failed == nil { // conditions describe the state after all writes
-		failed = a.report(ctx, scaled, todo.Conditions)
+		retry, failed = a.report(ctx, scaled, todo.Conditions)
 	}
 	failed = errors.Join(failed, refused)
-	if apierrors.IsConflict(failed) {
+	if apierrors.IsConflict(failed) || errors.Is(failed, errOutdated) {
 		return ctrl.Result{RequeueAfter: retryAfter}, nil
 	}
-	return ctrl.Result{RequeueAfter: todo.RequeueAfter}, failed
+	return ctrl.Result{RequeueAfter: earlier(todo.RequeueAfter, retry)}, failed
 }
 
 // read reads the input of the plan for a namespace, and its HTTPScaledObjects.
@@ -132,6 +134,7 @@ func (a *AutowireReconciler) read(
 	namespace.Name = name
 	a.probe(name, &proxies, len(all.Items) > 0 || name == a.SharedNamespace)
 	namespace.HasProxy, namespace.HasTLSProxy = proxies.CanServe(autowire.ProxyPort), proxies.CanServe(autowire.TLSPort)
+	namespace.HasHTTP2Proxy = proxies.CanServe(autowire.HTTP2Port)
 	if namespace.Shared, err = a.shared(ctx); err != nil {
 		return namespace, nil, err
 	}
@@ -140,9 +143,12 @@ func (a *AutowireReconciler) read(
 		if err != nil {
 			return namespace, nil, err
 		}
-		if target, isTarget := autowire.TargetOf(&all.Items[i]); isTarget && isActive && !a.Disabled {
-			target.IsShared = target.IsShared && name != a.SharedNamespace // here the shared fleet is the namespace's own
+		object := &all.Items[i]
+		switch target, isTarget := autowire.TargetOf(object, a.SharedNamespace); {
+		case isTarget && isActive && !a.Disabled:
 			namespace.Targets = append(namespace.Targets, target)
+		case object.DeletionTimestamp == nil:
+			namespace.Rivals = append(namespace.Rivals, autowire.RivalOf(object, a.SharedNamespace))
 		}
 	}
 	return namespace, all.Items, nil
@@ -234,7 +240,7 @@ func (a *AutowireReconciler) write(ctx context.Context, object client.Object, ch
 	case err == nil && change.Reason != "":
 		a.Events.Event(object, corev1.EventTypeNormal, change.Reason, truncate.Text(change.Message, maxEvent))
 	case apierrors.IsInvalid(err) && isOutdated(ctx, a.APIReader, object):
-		return nil // the watch delivers the stored version
+		return errOutdated
 	case err != nil && !apierrors.IsConflict(err):
 		a.Events.Event(object, corev1.EventTypeWarning, httpv1alpha1.ReasonWriteRejected,
 			truncate.Text(err.Error(), maxEvent))
@@ -242,10 +248,12 @@ func (a *AutowireReconciler) write(ctx context.Context, object client.Object, ch
 	return err
 }
 
-// report writes the conditions of HTTPScaledObjects, and removes those of objects without one.
+// report writes the conditions of HTTPScaledObjects, and removes those of objects without one. retry is when to repeat
+// deferred writes, zero if there are none.
 func (a *AutowireReconciler) report(
 	ctx context.Context, scaled []httpv1alpha1.HTTPScaledObject, conditions map[string]metav1.Condition,
-) (failed error) {
+) (retry time.Duration, failed error) {
+	writer := conditionWriter{api: a.Client, owner: autowireOwner, now: a.Now(), schema: a.StatusSchema}
 	for i := range scaled {
 		object := &scaled[i]
 		before := meta.FindStatusCondition(object.Status.Conditions, httpv1alpha1.ConditionAutowired)
@@ -257,16 +265,20 @@ func (a *AutowireReconciler) report(
 			want != nil && desired.HasConditions(object.Status.Conditions, want) {
 			continue
 		}
-		err := a.conditions.write(ctx, a.Client, autowireOwner, a.Now(), object, want)
-		if client.IgnoreNotFound(err) != nil {
+		err := writer.write(ctx, object, want)
+		switch {
+		case isDeferred(err):
+			retry = conditionRetryInterval
+		case err != nil:
 			name := client.ObjectKeyFromObject(object)
 			failed = errors.Join(failed, fmt.Errorf("write the condition of HTTPScaledObject %s: %w", name, err))
 		}
-		if err == nil && want != nil && isNewProblem(before, &want[0]) {
+		isReported := err == nil || errors.Is(err, errUndeclared) // only the Event shows an undeclared condition
+		if isReported && want != nil && isNewProblem(before, &want[0]) {
 			a.Events.Event(object, corev1.EventTypeWarning, want[0].Reason, truncate.Text(want[0].Message, maxEvent))
 		}
 	}
-	return failed
+	return retry, failed
 }
 
 // isNewProblem reports whether a condition shows a problem that is worth an Event and was not there before.
@@ -291,7 +303,7 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 		Named("autowire").
 		Watches(&networkingv1.Ingress{}, enqueueNamespaces(ownNamespace), builder.WithPredicates(isChanged)).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, enqueueNamespaces(ownNamespace),
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: targetChanged})).
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: targetChanged(a.SharedNamespace)})).
 		Watches(&apis.ScaledObject{}, enqueueNamespaces(ownNamespace),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Service{}, a.enqueueProxyUsers(),

@@ -195,6 +195,55 @@ func TestRestoreWhenProxiesAreGone(t *testing.T) {
 	names("nothing may be wired", "shop", 0)
 }
 
+// TestHostsOfObjects has backends for every host, and HTTPScaledObjects with and without hosts.
+func TestHostsOfObjects(t *testing.T) {
+	t.Parallel()
+	m := newTeam(t)
+	other := &httpv1alpha1.HTTPScaledObject{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "cart"},
+		Spec:       httpv1alpha1.HTTPScaledObjectSpec{ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: "cart", Port: 80}},
+	}
+	step := func(what, reason string) {
+		t.Helper()
+		for range 2 { // the second time after the cool-down
+			if err := m.again(t); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := "shop"
+		if reason == httpv1alpha1.ReasonWired {
+			want = "kedify-proxy"
+		}
+		if diff := cmp.Diff([]string{want, want, want, want}, m.services(t)); diff != "" {
+			t.Errorf("%s: Services (-want +got):\n%s", what, diff)
+		}
+		condition := meta.FindStatusCondition(m.shop(t).Status.Conditions, httpv1alpha1.ConditionAutowired)
+		if condition == nil || condition.Reason != reason {
+			t.Errorf("%s: condition %+v, want %s", what, condition, reason)
+		}
+	}
+	update := func(hosts ...string) {
+		t.Helper()
+		shop := m.shop(t)
+		shop.Spec.Hosts = hosts
+		if err := m.api.Update(t.Context(), shop); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.agent.SharedNamespace = "keda"
+	step("a host", httpv1alpha1.ReasonWired)
+	if err := m.api.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	step("an object without hosts that opts out", httpv1alpha1.ReasonRequestMismatch)
+	update()
+	step("no host", httpv1alpha1.ReasonWired)
+	m.agent.SharedNamespace = "team"
+	step("no host, in the namespace of the shared fleet", httpv1alpha1.ReasonNoMatchingBackend)
+	update("*")
+	step("every host", httpv1alpha1.ReasonWired)
+}
+
 // TestGrantRejected has an API server that forbids the ReferenceGrant: nothing is wired, the condition has the
 // error, and the agent retries.
 func TestGrantRejected(t *testing.T) {

@@ -22,19 +22,25 @@ func nonStatusChanged(change event.UpdateEvent) bool {
 		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences())
 }
 
-// targetChanged reports whether an HTTPScaledObject has changed in a field that affects autowiring, or in the
-// condition that the AutowireReconciler writes.
-func targetChanged(change event.UpdateEvent) bool {
-	before, isBefore := change.ObjectOld.(*httpv1alpha1.HTTPScaledObject)
-	after, isAfter := change.ObjectNew.(*httpv1alpha1.HTTPScaledObject)
-	if !isBefore || !isAfter {
-		return true
+// targetChanged returns a function that reports whether an HTTPScaledObject has changed in a field that affects
+// autowiring, or in the condition that the AutowireReconciler writes. sharedNamespace is that of the shared fleet.
+func targetChanged(sharedNamespace string) func(event.UpdateEvent) bool {
+	return func(change event.UpdateEvent) bool {
+		before, isBefore := change.ObjectOld.(*httpv1alpha1.HTTPScaledObject)
+		after, isAfter := change.ObjectNew.(*httpv1alpha1.HTTPScaledObject)
+		if !isBefore || !isAfter {
+			return true
+		}
+		oldTarget, wasTarget := autowire.TargetOf(before, sharedNamespace)
+		newTarget, isTarget := autowire.TargetOf(after, sharedNamespace)
+		return wasTarget != isTarget || !equality.Semantic.DeepEqual(oldTarget, newTarget) ||
+			!equality.Semantic.DeepEqual(
+				autowire.RivalOf(before, sharedNamespace), autowire.RivalOf(after, sharedNamespace)) ||
+			(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+			!equality.Semantic.DeepEqual(
+				meta.FindStatusCondition(before.Status.Conditions, httpv1alpha1.ConditionAutowired),
+				meta.FindStatusCondition(after.Status.Conditions, httpv1alpha1.ConditionAutowired))
 	}
-	oldTarget, wasTarget := autowire.TargetOf(before)
-	newTarget, isTarget := autowire.TargetOf(after)
-	return wasTarget != isTarget || !equality.Semantic.DeepEqual(oldTarget, newTarget) || !equality.Semantic.DeepEqual(
-		meta.FindStatusCondition(before.Status.Conditions, httpv1alpha1.ConditionAutowired),
-		meta.FindStatusCondition(after.Status.Conditions, httpv1alpha1.ConditionAutowired))
 }
 
 // serviceChanged reports whether a Service has changed in its ports, its type, or an annotation that affects

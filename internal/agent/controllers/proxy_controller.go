@@ -37,6 +37,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
@@ -75,8 +76,8 @@ type ProxyReconciler struct {
 	Namespaces []string
 	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute. SetupWithManager sets it.
 	IsInstalled func(schema.GroupVersionKind) bool
-
-	conditions conditionWriter
+	// StatusSchema is the schema of the status of HTTPScaledObjects, nil if it is unknown.
+	StatusSchema *crd.Published
 }
 
 // Reconcile updates the proxies of the namespace that the request names.
@@ -112,8 +113,8 @@ func (p *ProxyReconciler) Reconcile(ctx context.Context, request ctrl.Request) (
 	case failed != nil:
 		plan.Condition = proxies.WriteFailed(failed)
 	}
-	failed = errors.Join(failed, p.report(ctx, namespace, dependents, plan.Condition))
-	return ctrl.Result{RequeueAfter: plan.RequeueAfter}, failed
+	retry, unreported := p.report(ctx, namespace, dependents, plan.Condition)
+	return ctrl.Result{RequeueAfter: earlier(plan.RequeueAfter, retry)}, errors.Join(failed, unreported)
 }
 
 // read reads the input of the plan for a namespace, and the HTTPScaledObjects that need its proxies.
@@ -262,11 +263,13 @@ func (p *ProxyReconciler) applyPlan(ctx context.Context, plan proxies.Plan) erro
 }
 
 // report writes a condition, or removes it, on the HTTPScaledObjects that need the proxies. If it is new it also
-// emits an Event: on the Namespace if its annotations are invalid, otherwise on each ScaledObject.
+// emits an Event: on the Namespace if its annotations are invalid, otherwise on each ScaledObject. retry is when to
+// repeat deferred writes, zero if there are none.
 func (p *ProxyReconciler) report(
 	ctx context.Context, namespace *corev1.Namespace,
 	dependents []httpv1alpha1.HTTPScaledObject, condition *metav1.Condition,
-) (failed error) {
+) (retry time.Duration, failed error) {
+	writer := conditionWriter{api: p.Client, owner: proxyOwner, now: p.Now(), schema: p.StatusSchema}
 	isReported := false
 	for index := range dependents {
 		object := &dependents[index]
@@ -278,28 +281,35 @@ func (p *ProxyReconciler) report(
 		if before == nil && want == nil || want != nil && desired.HasConditions(object.Status.Conditions, want) {
 			continue
 		}
-		err := p.conditions.write(ctx, p.Client, proxyOwner, p.Now(), object, want)
-		if client.IgnoreNotFound(err) != nil {
+		err := writer.write(ctx, object, want)
+		switch {
+		case isDeferred(err):
+			retry = conditionRetryInterval
+		case err != nil:
 			name := client.ObjectKeyFromObject(object)
 			failed = errors.Join(failed, fmt.Errorf("write the condition of HTTPScaledObject %s: %w", name, err))
 		}
-		if err != nil || condition == nil {
-			continue
+		if err != nil && !errors.Is(err, errUndeclared) || condition == nil {
+			continue // only the Event shows an undeclared condition
 		}
-		about := p.owner(ctx, object)
-		if condition.Reason == httpv1alpha1.ReasonInvalidProxySettings {
-			if isReported {
-				continue
-			}
-			about, isReported = namespace, true
+		isOfNamespace := condition.Reason == httpv1alpha1.ReasonInvalidProxySettings
+		if !isOfNamespace {
+			p.emit(p.owner(ctx, object), condition)
+		} else if !isReported {
+			p.emit(namespace, condition)
 		}
-		kind := corev1.EventTypeWarning
-		if condition.Status == metav1.ConditionTrue {
-			kind = corev1.EventTypeNormal
-		}
-		p.Events.Event(about, kind, condition.Reason, truncate.Text(condition.Message, maxEvent))
+		isReported = isReported || isOfNamespace
 	}
-	return failed
+	return retry, failed
+}
+
+// emit emits an Event about a condition.
+func (p *ProxyReconciler) emit(about client.Object, condition *metav1.Condition) {
+	kind := corev1.EventTypeWarning
+	if condition.Status == metav1.ConditionTrue {
+		kind = corev1.EventTypeNormal
+	}
+	p.Events.Event(about, kind, condition.Reason, truncate.Text(condition.Message, maxEvent))
 }
 
 // owner returns the ScaledObject of an HTTPScaledObject, or the object itself.

@@ -154,7 +154,8 @@ func (a *AutowireReconciler) shared(ctx context.Context) (state autowire.Shared,
 		return state, fmt.Errorf("read Service %s: %w", key, err)
 	}
 	a.probe(a.SharedNamespace, &proxies, true)
-	state.HasProxy = proxies.CanServe(autowire.ProxyPort)
+	state.Service = proxies.Service
+	state.HasProxy, state.HasHTTP2Proxy = proxies.CanServe(autowire.ProxyPort), proxies.CanServe(autowire.HTTP2Port)
 	return state, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +28,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
@@ -42,12 +45,12 @@ type ScaledObjectReconciler struct {
 	Now func() time.Time
 	// ScalerAddress is the address at which KEDA reaches the scaler, as host:port.
 	ScalerAddress string
-
-	conditions conditionWriter
+	// StatusSchema is the schema of the status of HTTPScaledObjects, nil if it is unknown.
+	StatusSchema *crd.Published
 }
 
 // retryAfter is the delay after a write of an outdated version, and of a deletion that waits for Ingresses. The
-// watch usually triggers the next attempt earlier.
+// watch usually triggers the next attempt earlier, but not if only the status of the object has changed.
 const retryAfter = time.Second
 
 // Reconcile makes the HTTPScaledObjects of one ScaledObject match its triggers.
@@ -62,7 +65,7 @@ func (r *ScaledObjectReconciler) Reconcile(ctx context.Context, request ctrl.Req
 	case scaled.DeletionTimestamp == nil:
 		result, err = r.reconcile(ctx, scaled)
 	}
-	if apierrors.IsConflict(err) || errors.Is(err, errWired) {
+	if apierrors.IsConflict(err) || errors.Is(err, errOutdated) || errors.Is(err, errWired) {
 		return ctrl.Result{RequeueAfter: retryAfter}, nil
 	}
 	return result, err
@@ -96,20 +99,18 @@ func (r *ScaledObjectReconciler) reconcile(ctx context.Context, scaled *apis.Sca
 	if desired.PreventsDeletion(scaled, r.ScalerAddress) {
 		changes.Delete = nil
 	}
-	failed := r.applyChanges(ctx, scaled, changes, existing)
+	retry, failed := r.applyChanges(ctx, scaled, changes, existing)
 	failed = errors.Join(failed, r.convertTriggers(ctx, scaled))
 	failed = errors.Join(failed, r.reportProblems(ctx, scaled, changes.Problems))
-	if r.conditions.isUnsupported(r.Now()) {
-		return ctrl.Result{RequeueAfter: conditionRetryInterval}, failed
-	}
-	return ctrl.Result{}, failed
+	return ctrl.Result{RequeueAfter: retry}, failed
 }
 
-// applyChanges writes and deletes HTTPScaledObjects, and emits Events about writes that the API server rejects.
+// applyChanges writes and deletes HTTPScaledObjects, and emits Events about writes that the API server rejects. retry
+// is when to repeat deferred writes of conditions, zero if there are none.
 func (r *ScaledObjectReconciler) applyChanges(
 	ctx context.Context, scaled *apis.ScaledObject,
 	changes desired.Changes, existing []*httpv1alpha1.HTTPScaledObject,
-) (failed error) {
+) (retry time.Duration, failed error) {
 	current := map[string]*httpv1alpha1.HTTPScaledObject{}
 	for _, object := range existing {
 		current[object.Name] = object
@@ -123,14 +124,32 @@ func (r *ScaledObjectReconciler) applyChanges(
 		}
 		current[want.Name] = written
 	}
-	failed = errors.Join(failed, r.writeConditions(ctx, scaled, changes.Conditions, current))
-	if failed != nil {
-		return failed // the objects to delete may be the only ones that receive traffic
+	retry, err := r.writeConditions(ctx, scaled, changes.Conditions, current)
+	if failed = errors.Join(failed, err); failed != nil {
+		return retry, failed // the objects to delete may be the only ones that receive traffic
 	}
 	for _, object := range changes.Delete {
 		failed = errors.Join(failed, r.deleteObject(ctx, object))
 	}
-	return failed
+	return retry, failed
+}
+
+// writeConditions writes the conditions of objects. retry is when to repeat deferred writes, zero if there are none.
+func (r *ScaledObjectReconciler) writeConditions(
+	ctx context.Context, scaled *apis.ScaledObject, all map[string][]metav1.Condition,
+	current map[string]*httpv1alpha1.HTTPScaledObject,
+) (retry time.Duration, failed error) {
+	writer := conditionWriter{api: r.Client, owner: fieldOwner, now: r.Now(), schema: r.StatusSchema}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		err := writer.write(ctx, current[name], all[name])
+		switch {
+		case isDeferred(err):
+			retry = conditionRetryInterval
+		case err != nil:
+			failed = errors.Join(failed, r.reportWriteError(scaled, name, err))
+		}
+	}
+	return retry, failed
 }
 
 // reportWriteError emits an Event for a permanent error of the API server, and wraps the error.

@@ -162,14 +162,19 @@ func (r *ScaledObjectReconciler) convertTriggers(ctx context.Context, scaled *ap
 	case err == nil:
 		r.Events.Event(scaled, corev1.EventTypeNormal, httpv1alpha1.ReasonConverted,
 			"Converted triggers of type kedify-http to external-push")
-	case !apierrors.IsConflict(err) && !isOutdated(ctx, r.APIReader, scaled):
+	case apierrors.IsConflict(err):
+	case isOutdated(ctx, r.APIReader, scaled):
+		return errOutdated
+	default:
 		r.warn(scaled, httpv1alpha1.ReasonWriteRejected,
 			"converting triggers of type kedify-http to external-push failed: "+err.Error())
-	default:
-		return nil // the watch delivers the stored version
 	}
 	return err
 }
+
+// errOutdated means that an object was deleted or changed after it was read, so nothing was written. The write is
+// repeated after retryAfter: the watch does not deliver a change of the status only.
+var errOutdated = errors.New("the object has changed since it was read")
 
 // isOutdated reports whether an object was deleted or changed. The API server rejects a JSON patch of another
 // version as invalid.

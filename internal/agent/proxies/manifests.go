@@ -26,9 +26,10 @@ const (
 	// use m*(heapDivisor-1)/heapDivisor, the same fraction as in the manifests.
 	defaultMaxHeap = "max_heap_size_bytes: 900000000"
 	heapDivisor    = 6
-	// adminAddress is the bootstrap's address of Envoy's admin interface, and adminAddressIPv6 the one for Settings.IPv6.
-	adminAddress     = "{address: 0.0.0.0, port_value: 9901}"
-	adminAddressIPv6 = `{address: "::", port_value: 9901, ipv4_compat: true}`
+	// statusAddress is the bootstrap's address of the listener for probes and statistics, and statusAddressIPv6 the one
+	// for Settings.IPv6.
+	statusAddress     = "{address: 0.0.0.0, port_value: 9901}"
+	statusAddressIPv6 = `{address: "::", port_value: 9901, ipv4_compat: true}`
 )
 
 // errManifests means that config/kedify-proxy lacks something that settings change. It is a bug.
@@ -109,7 +110,7 @@ func (s Settings) configureBootstrap(object *unstructured.Unstructured) (bootstr
 		}
 	}
 	if s.IPv6 {
-		changes = append(changes, adminAddress, adminAddressIPv6)
+		changes = append(changes, statusAddress, statusAddressIPv6)
 	}
 	if s.Resources != nil {
 		if limit, has := s.Resources.Limits[corev1.ResourceMemory]; has {

@@ -2,13 +2,17 @@ package proxies_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -99,6 +103,42 @@ func TestProxiesAreExcludedFromMeshes(t *testing.T) {
 	metadata := byHand(t)["deploy"]["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)
 	if metadata["labels"].(map[string]any)["sidecar.istio.io/inject"] != "false" || metadata["annotations"].(map[string]any)["linkerd.io/inject"] != "disabled" {
 		t.Errorf("metadata of Pods: %v", metadata)
+	}
+}
+
+// TestPorts compares the probes and Service kedify-proxy-admin with the ports of the bootstrap: probes use the listener
+// on the Pod network, and the Service, which `kubectl port-forward` uses, leads to the admin interface.
+func TestPorts(t *testing.T) {
+	objects := byHand(t)
+	var deployment appsv1.Deployment
+	var admin corev1.Service
+	converter := runtime.DefaultUnstructuredConverter
+	if err := errors.Join(converter.FromUnstructured(objects["deploy"], &deployment),
+		converter.FromUnstructured(objects["svc-admin"], &admin)); err != nil {
+		t.Fatal(err)
+	}
+	envoy := deployment.Spec.Template.Spec.Containers[0]
+	numbers := map[string]int32{}
+	for _, port := range envoy.Ports {
+		numbers[port.Name] = port.ContainerPort
+	}
+	for name, probe := range map[string]*corev1.Probe{
+		"startup": envoy.StartupProbe, "liveness": envoy.LivenessProbe, "readiness": envoy.ReadinessProbe,
+	} {
+		if probe.HTTPGet.Path != "/ready" || numbers[probe.HTTPGet.Port.String()] != 9901 {
+			t.Errorf("%s probe: %s of port %s", name, probe.HTTPGet.Path, probe.HTTPGet.Port.String())
+		}
+	}
+	if port := admin.Spec.Ports[0]; port.Port != 9901 || numbers[port.TargetPort.String()] != 9902 {
+		t.Errorf("Service kedify-proxy-admin: port %d leads to %s", port.Port, port.TargetPort.String())
+	}
+	bootstrap := objects["cm-bootstrap"]["data"].(map[string]any)["envoy.yaml"].(string)
+	for _, address := range []string{
+		"{address: 0.0.0.0, port_value: 9901}", "admin:\n  address:\n    socket_address: {address: 127.0.0.1, port_value: 9902}\n",
+	} {
+		if !strings.Contains(bootstrap, address) {
+			t.Errorf("the bootstrap lacks %s", address)
+		}
 	}
 }
 

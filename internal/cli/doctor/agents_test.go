@@ -1,6 +1,11 @@
 package doctor_test
 
 import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 	"time"
 
@@ -28,11 +33,51 @@ func untrusted(reason string) func(*testing.T, *facts.Facts) {
 
 // condition sets a condition of the HTTPScaledObject to False.
 func condition(kind, reason string) func(*testing.T, *facts.Facts) {
+	return conditionWith(kind, reason, "the object belongs to another owner")
+}
+
+// conditionWith is condition with a message.
+func conditionWith(kind, reason, message string) func(*testing.T, *facts.Facts) {
 	return change(func(f *facts.Facts) {
 		meta.SetStatusCondition(&f.HTTPScaledObjects[0].Status.Conditions, metav1.Condition{
-			Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: "the object belongs to another owner",
+			Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message,
 		})
 	})
+}
+
+// warnings are conditions of an object that is served.
+func warnings() []breakage {
+	const shop = "HTTPScaledObject shop/shop"
+	return []breakage{
+		{
+			name: "another namespace claims a host",
+			change: conditionWith(httpv1alpha1.ConditionHostsUncontested, httpv1alpha1.ReasonHostClaimedByOther,
+				`HTTPScaledObject other/shop claims host "shop.example.com", and no request is routed to it there`),
+			code: doctor.HostClaimedByOther, severity: doctor.Warning, object: shop,
+			field: "status.conditions[HostsUncontested]", fix: "http.kedify.io/allowed-namespaces",
+		},
+		{
+			name: "any address may report the demand",
+			change: conditionWith(httpv1alpha1.ConditionExternalSourcesLimited, httpv1alpha1.ReasonAnyAddressAccepted,
+				`annotation http.kedify.io/external-proxy-sources contains every address`),
+			code: doctor.AnyAddressAccepted, severity: doctor.Warning, object: shop,
+			field: "status.conditions[ExternalSourcesLimited]", fix: "http.kedify.io/external-proxy-sources",
+		},
+		{
+			name: "a waiting page that is missing",
+			change: conditionWith(httpv1alpha1.ConditionWaitingPageAccepted, httpv1alpha1.ReasonWaitingPageNotFound,
+				`annotation http.kedify.io/cold-start-waiting-page-config-map-ref: ConfigMap "page" not found`),
+			code: doctor.WaitingPageNotAccepted, severity: doctor.Warning, object: shop,
+			field: "status.conditions[WaitingPageAccepted]", fix: "docs/how-to/scale-from-zero.md",
+		},
+		{
+			name: "invalid Envoy settings",
+			change: conditionWith(httpv1alpha1.ConditionEnvoySettingsAccepted, httpv1alpha1.ReasonInvalidEnvoySettings,
+				`ConfigMap "envoy" in namespace "shop": unknown key "listener": use route or cluster`),
+			code: doctor.EnvoySettingsNotAccepted, severity: doctor.Warning, object: shop,
+			field: "status.conditions[EnvoySettingsAccepted]", fix: "docs/how-to/envoy-settings.md",
+		},
+	}
 }
 
 // agents are breakages of the agent, its objects, and certificates.
@@ -133,5 +178,52 @@ func agents() []breakage {
 			name: "a host with the certificate of another object", change: untrusted(httpv1alpha1.ReasonCertificateConflict),
 			code: doctor.CertificateNotReady, object: shop, field: certificate, fix: "the same Secret",
 		},
+	}
+}
+
+// declaredConditions returns the types of conditions in package v1alpha1 by the name of their constant.
+func declaredConditions(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("../../../api/http/v1alpha1/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conditions := map[string]string{}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(`(?m)^\s+(Condition\w+) += "(\w+)"`).FindAllStringSubmatch(string(source), -1) {
+			conditions[match[1]] = match[2]
+		}
+	}
+	return conditions
+}
+
+// TestNoConditionIsUnknown sets each condition that the interceptor and the agent write to False. Each is a finding.
+func TestNoConditionIsUnknown(t *testing.T) {
+	t.Parallel()
+	reasons := map[string]string{ // of those whose other reasons are intended or transient
+		httpv1alpha1.ConditionAutowired: httpv1alpha1.ReasonBackendRevertedByOther,
+	}
+	declared := declaredConditions(t)
+	if len(declared) < 12 {
+		t.Errorf("found only %v", declared)
+	}
+	for constant, kind := range declared {
+		if kind == httpv1alpha1.ConditionProgrammed {
+			continue // It is False during each step of a canary; `status` shows it.
+		}
+		reason := cmp.Or(reasons[kind], "AnyOther")
+		cluster := healthy(t)
+		conditionWith(kind, reason, "the message")(t, cluster)
+		field := "status.conditions[" + kind + "]"
+		isReported := slices.ContainsFunc(doctor.Examine(cluster), func(finding doctor.Finding) bool {
+			return finding.Field == field && finding.Message == reason+": the message"
+		})
+		if !isReported {
+			t.Errorf("doctor does not report a False condition %s (%s)", kind, constant)
+		}
 	}
 }

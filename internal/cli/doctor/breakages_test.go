@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -215,6 +216,33 @@ func applications() []breakage {
 		{
 			name: "no ready proxy", change: ready("shop", facts.ProxyService, 0),
 			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", fix: "app=kedify-proxy",
+		},
+		{
+			name: "a quota that rejects the proxies' Pods", change: func(t *testing.T, f *facts.Facts) {
+				t.Helper()
+				ready("shop", facts.ProxyService, 0)(t, f)
+				f.Proxies = map[string]*appsv1.Deployment{"shop": {Status: appsv1.DeploymentStatus{
+					Conditions: []appsv1.DeploymentCondition{
+						{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionFalse, Message: "does not have minimum availability"},
+						{
+							Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate",
+							Message: `pods "kedify-proxy-x" is forbidden: failed quota: team: must specify limits.cpu for: envoy`,
+						},
+					},
+				}}}
+			},
+			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", says: "must specify limits.cpu for: envoy",
+			fix: "annotation http.kedify.io/proxy-resources of Namespace shop",
+		},
+		{
+			name: "proxies that are starting", change: func(t *testing.T, f *facts.Facts) {
+				t.Helper()
+				ready("shop", facts.ProxyService, 0)(t, f)
+				f.Proxies = map[string]*appsv1.Deployment{"shop": {Status: appsv1.DeploymentStatus{
+					Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionFalse}},
+				}}}
+			},
+			code: doctor.NoReadyProxy, object: "Service shop/kedify-proxy", says: "no ready endpoint", fix: "app=kedify-proxy",
 		},
 		{
 			name: "no proxies", change: change(func(f *facts.Facts) {

@@ -12,7 +12,7 @@ import (
 )
 
 // optionalConditions reports False conditions of an object that unencrypted requests do not depend on: certificate,
-// proxies and autowiring.
+// proxies, autowiring, and those of conditionWarnings.
 func optionalConditions(
 	cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject, conditions []metav1.Condition,
 	isPast func(*metav1.Condition) bool,
@@ -54,7 +54,45 @@ func optionalConditions(
 			"stop the other tool from writing the backends of the object, or set trafficAutowire: \"false\" "+
 				"(docs/how-to/autowire.md)")
 	}
+	for _, warning := range conditionWarnings() {
+		if condition := failing(warning.condition); condition != nil {
+			add(warning.code, Warning, condition, warning.fix)
+		}
+	}
 	return findings
+}
+
+// conditionWarning is the finding for a condition that is False.
+type conditionWarning struct {
+	condition string
+	code      Code
+	fix       string
+}
+
+// conditionWarnings returns the findings for conditions without which an object is served.
+func conditionWarnings() []conditionWarning {
+	return []conditionWarning{
+		{
+			httpv1alpha1.ConditionHostsUncontested, HostClaimedByOther,
+			"remove the host from the object that the message names. If both may have it, list the namespace in " +
+				"annotation " + httpv1alpha1.AnnotationAllowedNamespaces + " (docs/explanation/fleets.md)",
+		},
+		{
+			httpv1alpha1.ConditionExternalSourcesLimited, AnyAddressAccepted,
+			"list only the addresses of your proxies in annotation " + httpv1alpha1.AnnotationExternalProxySources +
+				" (docs/explanation/demand.md)",
+		},
+		{
+			httpv1alpha1.ConditionWaitingPageAccepted, WaitingPageNotAccepted,
+			"correct the ConfigMap that the message names; until then the default page is shown " +
+				"(docs/how-to/scale-from-zero.md)",
+		},
+		{
+			httpv1alpha1.ConditionEnvoySettingsAccepted, EnvoySettingsNotAccepted,
+			"correct the ConfigMap that the message names; until then the previous settings stay active " +
+				"(docs/how-to/envoy-settings.md)",
+		},
+	}
 }
 
 // certificateFix returns the fix for a certificate that is not active.

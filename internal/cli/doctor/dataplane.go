@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -174,8 +176,28 @@ func proxyEndpoints(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject)
 	if cluster.Service(fleet, facts.ProxyService) == nil {
 		finding.Message = "does not exist: no proxy serves HTTPScaledObject " + object.Name
 		finding.Fix = proxyFix(cluster, object, fleet)
+	} else if rejection := rejectedPods(cluster.Proxies[fleet]); rejection != "" {
+		finding.Message += fmt.Sprintf(": the API server rejects the Pods of Deployment %s: %.300s", facts.ProxyService,
+			rejection)
+		finding.Fix = fmt.Sprintf("change the policy or quota that the message names. If it requires resources, set those "+
+			"of the proxies: annotation %s of Namespace %s (docs/how-to/proxies.md)", httpv1alpha1.AnnotationProxyResources,
+			fleet)
 	}
 	return []Finding{finding}
+}
+
+// rejectedPods returns why the API server rejects the Pods of a Deployment, such as a ResourceQuota; "" if it does not,
+// or if the Deployment does not exist.
+func rejectedPods(deployment *appsv1.Deployment) string {
+	if deployment == nil {
+		return ""
+	}
+	for _, condition := range deployment.Status.Conditions {
+		if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
+			return condition.Message
+		}
+	}
+	return ""
 }
 
 // proxyFix returns the fix for an object without proxies. If the agent is installed, it installs them.

@@ -38,7 +38,7 @@ func TestEveryCodeIsTestedAndDocumented(t *testing.T) {
 	}
 	slices.Sort(declared)
 	broken := map[string]string{}
-	for _, test := range slices.Concat(controllers(), applications(), agents(), scaling()) {
+	for _, test := range slices.Concat(controllers(), applications(), agents(), warnings(), scaling()) {
 		severity := string(test.severity)
 		if severity == "" {
 			severity = "error"

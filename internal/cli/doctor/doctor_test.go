@@ -134,6 +134,7 @@ type breakage struct {
 	severity doctor.Severity
 	object   string
 	field    string
+	says     string // a substring of the message
 	fix      string // a substring of the fix
 }
 
@@ -219,7 +220,7 @@ const (
 
 func TestEachBreakageHasItsFinding(t *testing.T) {
 	t.Parallel()
-	all := slices.Concat(controllers(), applications(), agents(), scaling())
+	all := slices.Concat(controllers(), applications(), agents(), warnings(), scaling())
 	if len(all) < 40 {
 		t.Errorf("only %d breakages", len(all))
 	}
@@ -243,8 +244,8 @@ func TestEachBreakageHasItsFinding(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if got.Message == "" || !strings.Contains(got.Fix, test.fix) {
-				t.Errorf("message %q, fix %q, want a fix with %q", got.Message, got.Fix, test.fix)
+			if got.Message == "" || !strings.Contains(got.Message, test.says) || !strings.Contains(got.Fix, test.fix) {
+				t.Errorf("message %q, fix %q, want them with %q and %q", got.Message, got.Fix, test.says, test.fix)
 			}
 		})
 	}

@@ -85,6 +85,10 @@ const (
 	ProxyNotInstalled           Code = "ProxyNotInstalled"
 	CertificateNotReady         Code = "CertificateNotReady"
 	NotWired                    Code = "NotWired"
+	HostClaimedByOther          Code = "HostClaimedByOther"
+	AnyAddressAccepted          Code = "AnyAddressAccepted"
+	WaitingPageNotAccepted      Code = "WaitingPageNotAccepted"
+	EnvoySettingsNotAccepted    Code = "EnvoySettingsNotAccepted"
 
 	RouteNotFound    Code = "RouteNotFound"
 	RouteWithoutRule Code = "RouteWithoutRule"

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the tables of docs/reference/find
 func examples(t *testing.T) map[string]doctor.Finding {
 	t.Helper()
 	first := map[string]doctor.Finding{}
-	for _, test := range slices.Concat(controllers(), applications(), agents(), scaling()) {
+	for _, test := range slices.Concat(controllers(), applications(), agents(), warnings(), scaling()) {
 		if _, findings := first[string(test.code)]; findings {
 			continue
 		}

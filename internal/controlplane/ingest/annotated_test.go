@@ -38,9 +38,11 @@ func TestStatusAnnotationCountsAsStatus(t *testing.T) {
 	})
 }
 
+// half is an even split, in the form of package split.
+const half = "- service: shop\n  weight: 50\n- service: canary\n  weight: 50\n"
+
 // TestPublishedSplitIsReported invalidates the annotation: the outcome contains the split that is published.
 func TestPublishedSplitIsReported(t *testing.T) {
-	const half = "- service: shop\n  weight: 50\n- service: canary\n  weight: 50\n"
 	synctest.Test(t, func(t *testing.T) {
 		s := newEnvironment(t)
 		defer s.run(t)()
@@ -89,6 +91,45 @@ func TestPublishedManagedRoutesAreReported(t *testing.T) {
 			time.Sleep(time.Second) // The clock is synctest's.
 			if got := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Outcome.ManagedRoutes; got != step.want {
 				t.Errorf("%s: got %q, want %q", step.name, got, step.want)
+			}
+		}
+	})
+}
+
+// TestPublishedStickinessIsReported invalidates stickiness and session affinity: the outcome contains those that are
+// published.
+func TestPublishedStickinessIsReported(t *testing.T) {
+	const byUser, byTenant = `{"header":"x-user"}`, `{"header":"x-tenant"}`
+	synctest.Test(t, func(t *testing.T) {
+		s := newEnvironment(t)
+		defer s.run(t)()
+		s.services.Modify(service("canary"))
+		for _, step := range []struct {
+			name, weights, stickiness, session string
+			wantStickiness, wantSession        string
+		}{
+			{"none", half, "", "", "", ""},
+			{"both", half, "header: x-user", "header: x-tenant", byUser, byTenant},
+			{"broken", half, "user", "{}", byUser, byTenant},
+			{"broken, and no canary", "", "user", "{}", "", byTenant},
+			{"without a canary", "", "header: x-user", "sourceAddress: {}", "", `{"sourceAddress":{}}`},
+			{"removed", half, "", "", "", ""},
+		} {
+			object := shop()
+			for name, text := range map[string]string{
+				httpv1alpha1.AnnotationWeightedBackends: step.weights, httpv1alpha1.AnnotationStickiness: step.stickiness,
+				httpv1alpha1.AnnotationSessionAffinity: step.session,
+			} {
+				if text != "" {
+					object = kit.WithAnnotation(object, name, text)
+				}
+			}
+			s.scaledObjects.Modify(object)
+			time.Sleep(time.Second) // The clock is synctest's.
+			outcome := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Outcome
+			if outcome.Stickiness != step.wantStickiness || outcome.SessionAffinity != step.wantSession {
+				t.Errorf("%s: got %q and %q, want %q and %q", step.name, outcome.Stickiness, outcome.SessionAffinity,
+					step.wantStickiness, step.wantSession)
 			}
 		}
 	})

@@ -26,7 +26,9 @@ type namedWatches[T any] struct {
 
 	mu      sync.Mutex
 	running map[model.Key]*namedWatch[T]
-	changed map[model.Key]struct{} // since the last take
+	// byNamespace are the keys of running.
+	byNamespace map[string]map[model.Key]struct{}
+	changed     map[model.Key]struct{} // since the last take
 }
 
 // namedWatch is the watch of one object.
@@ -42,7 +44,8 @@ func newNamedWatches[T any](
 ) *namedWatches[T] {
 	return &namedWatches[T]{
 		listWatch: listWatch, wake: wake, slots: make(chan struct{}, maxNamedLists),
-		running: map[model.Key]*namedWatch[T]{}, changed: map[model.Key]struct{}{},
+		running: map[model.Key]*namedWatch[T]{}, byNamespace: map[string]map[model.Key]struct{}{},
+		changed: map[model.Key]struct{}{},
 	}
 }
 
@@ -61,6 +64,10 @@ func (w *namedWatches[T]) setWatched(ctx context.Context, wanted map[model.Key]s
 		}
 		watch := &namedWatch[T]{stop: func() {}}
 		w.running[key] = watch
+		if w.byNamespace[key.Namespace] == nil {
+			w.byNamespace[key.Namespace] = map[model.Key]struct{}{}
+		}
+		w.byNamespace[key.Namespace][key] = struct{}{}
 		if w.listWatch == nil {
 			w.changed[key] = struct{}{}
 			w.wake()
@@ -79,6 +86,9 @@ func (w *namedWatches[T]) setWatched(ctx context.Context, wanted map[model.Key]s
 func (w *namedWatches[T]) end(key model.Key) {
 	w.running[key].stop()
 	delete(w.running, key)
+	if delete(w.byNamespace[key.Namespace], key); len(w.byNamespace[key.Namespace]) == 0 {
+		delete(w.byNamespace, key.Namespace)
+	}
 	w.changed[key] = struct{}{}
 	w.wake()
 }
@@ -114,13 +124,13 @@ func (w *namedWatches[T]) get(key model.Key) *namedWatch[T] {
 	return w.running[key]
 }
 
-// stores returns the stores of all watched objects.
-func (w *namedWatches[T]) stores() map[model.Key]*store[T] {
+// stores returns the stores of the watched objects of a namespace.
+func (w *namedWatches[T]) stores(namespace string) map[model.Key]*store[T] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	stores := make(map[model.Key]*store[T], len(w.running))
-	for key, watch := range w.running {
-		if watch.store != nil {
+	stores := make(map[model.Key]*store[T], len(w.byNamespace[namespace]))
+	for key := range w.byNamespace[namespace] {
+		if watch := w.running[key]; watch.store != nil {
 			stores[key] = watch.store
 		}
 	}

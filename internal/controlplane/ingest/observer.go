@@ -58,6 +58,8 @@ type Outcome struct {
 	// ManagedRoutes are the header and mirror routes of Published, encoded by package managedroute. It is "" if there
 	// are none.
 	ManagedRoutes string
+	// Stickiness and SessionAffinity are those of Published, encoded by package affinity; "" for none.
+	Stickiness, SessionAffinity string
 	// StableHashes are the pod-template-hashes of the ready Pods of the stable Service, sorted. It is empty if at least
 	// one hash is unknown.
 	StableHashes []string

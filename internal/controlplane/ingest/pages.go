@@ -134,9 +134,9 @@ type namedPage struct {
 // applyPageLimit drops the pages by which namespaces exceed maxPageBytes, and reads dropped ones again that now fit. The
 // oldest pages are kept. It returns those with a change.
 func (l *Loop) applyPageLimit(namespaces map[string]struct{}) (changed []model.Key) {
-	for _, pages := range l.pagesOf(namespaces) {
+	for namespace := range namespaces {
 		total := 0
-		for _, current := range pages {
+		for _, current := range l.pagesOf(namespace) {
 			fits := total+current.page.size <= maxPageBytes
 			if fits {
 				total += current.page.size
@@ -153,24 +153,18 @@ func (l *Loop) applyPageLimit(namespaces map[string]struct{}) (changed []model.K
 	return changed
 }
 
-// pagesOf returns the pages of namespaces by namespace, the oldest first.
-func (l *Loop) pagesOf(namespaces map[string]struct{}) map[string][]namedPage {
-	if len(namespaces) == 0 {
-		return nil
-	}
-	byNamespace := map[string][]namedPage{}
-	for key, pages := range l.pages.stores() {
-		current, exists := pages.get(key)
-		if _, isAffected := namespaces[key.Namespace]; isAffected && exists && current.size > 0 {
-			byNamespace[key.Namespace] = append(byNamespace[key.Namespace], namedPage{key, current, pages})
+// pagesOf returns the pages of a namespace, the oldest first.
+func (l *Loop) pagesOf(namespace string) []namedPage {
+	var all []namedPage
+	for key, pages := range l.pages.stores(namespace) {
+		if current, exists := pages.get(key); exists && current.size > 0 {
+			all = append(all, namedPage{key, current, pages})
 		}
 	}
-	for _, pages := range byNamespace {
-		slices.SortFunc(pages, func(a, b namedPage) int {
-			return cmp.Or(a.page.created.Compare(b.page.created), a.key.Compare(b.key))
-		})
-	}
-	return byNamespace
+	slices.SortFunc(all, func(a, b namedPage) int {
+		return cmp.Or(a.page.created.Compare(b.page.created), a.key.Compare(b.key))
+	})
+	return all
 }
 
 // pageOf returns the waiting page of an object. If the object's own page is unusable, pageOf returns the default page,

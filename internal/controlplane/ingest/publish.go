@@ -8,6 +8,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
@@ -200,11 +201,16 @@ func (l *Loop) updateObjects(
 		if failed != nil {
 			failure = failed.Error()
 		}
+		var first model.Route // all Routes of an object agree in what Outcome contains
+		if len(tracked.published) > 0 {
+			first = tracked.published[0]
+		}
 		objects[key] = Object{
 			ScaledObject: tracked.object, Fleet: l.fleetOf(tracked), Published: published, Page: page,
 			Outcome: Outcome{
 				Problems: tracked.problems, Warnings: tracked.warnings, Served: len(tracked.published) > 0, Failure: failure,
-				WeightedBackends: weightedBackendsOf(tracked), ManagedRoutes: managedRoutesOf(tracked),
+				WeightedBackends: weightedBackendsOf(tracked), ManagedRoutes: managedroute.Format(first.Managed),
+				Stickiness: affinity.Format(first.Stickiness), SessionAffinity: affinity.Format(first.Affinity),
 				StableHashes: readyHashes(resolver.Service(stableServiceOf(tracked))), Page: state, WrittenAt: tracked.writtenAt,
 				TLS:           l.certificates.State(key),
 				EnvoySettings: l.envoySettings.errorFor(key.Namespace),
@@ -232,14 +238,6 @@ func weightedBackendsOf(tracked trackedObject) string {
 		return annotation // This is the common case: both share one string.
 	}
 	return text
-}
-
-// managedRoutesOf returns the published header and mirror routes, "" if there are none.
-func managedRoutesOf(tracked trackedObject) string {
-	if len(tracked.published) == 0 {
-		return ""
-	}
-	return managedroute.Format(tracked.published[0].Managed)
 }
 
 // stableServiceOf returns the Service that receives all requests outside of a canary.

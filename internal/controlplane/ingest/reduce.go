@@ -56,7 +56,7 @@ func (s *interner) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *ht
 		if text := reduced.Annotations[httpv1alpha1.AnnotationManagedRoutes]; text == shared.ManagedRoutes {
 			shared.ManagedRoutes = text
 		}
-		s.intern(&shared.ReportedBy)
+		s.intern(&shared.ReportedBy, &shared.Stickiness, &shared.SessionAffinity)
 		reduced.Status.DataPlane = &shared
 	}
 	for i := range reduced.Status.Conditions {

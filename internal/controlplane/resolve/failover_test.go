@@ -1,6 +1,7 @@
 package resolve_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -21,8 +22,8 @@ func TestFailover(t *testing.T) {
 		Service: model.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: model.HTTP1,
 		Timeout: 30 * time.Second,
 	}
-	soon := late
-	soon.Timeout = 5 * time.Second
+	soon, never := late, late
+	soon.Timeout, never.Timeout = 5*time.Second, math.MaxInt32*time.Second
 	for name, c := range map[string]struct {
 		ref       httpv1alpha1.ColdStartTimeoutFailoverRef
 		min       int32
@@ -35,6 +36,12 @@ func TestFailover(t *testing.T) {
 			Service: "late", PortName: "http",
 			TimeoutSeconds: 5,
 		}, want: &soon},
+		"timeout of zero, which is the default": {
+			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80, TimeoutSeconds: 0}, want: &late,
+		},
+		"timeout of decades": {
+			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80, TimeoutSeconds: math.MaxInt32}, want: &never,
+		},
 		"minimum replicas above zero": {
 			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80}, min: 1,
 		},

@@ -50,7 +50,8 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 //     annotation weighted-backends, or without it only the object's own Service. If they are invalid, the published
 //     backends and routes stay active, except a split that the annotation no longer requests. An object without
 //     published ones sends all requests to its own Service.
-//   - Invalid stickiness or session affinity leaves the published one active, if any, and the backends as they are.
+//   - Invalid stickiness or session affinity leaves the published one active, if any, and the backends as they are. An
+//     object without published Routes continues with the one in its status.
 //   - An invalid failover Service leaves the published one active, if any.
 //   - A spec that cannot be parsed is ignored completely: the published Routes stay active, and an object without
 //     published Routes is not served.
@@ -84,10 +85,10 @@ func Build(inputs Inputs) (model.Config, []model.Problem) {
 			continue
 		}
 		options := objectOptions{inputs.Options, inputs.EnvoySettings.forNamespace(object.Namespace)}
-		routes, objectProblems := resolveObject(object, options, services.lookup, published[ownerOf(object)])
-		candidates = append(candidates, routes...)
-		problems = append(problems, objectProblems...)
-		delegations[ownerOf(object).key], _ = delegationOf(object)
+		current := resolveObject(object, options, services.lookup, published[ownerOf(object)])
+		candidates = append(candidates, current.routes...)
+		problems = append(problems, current.problems...)
+		delegations[ownerOf(object).key] = current.allowed
 	}
 	routes, conflicts := resolveConflicts(candidates, delegations)
 	problems = append(problems, conflicts...)
@@ -135,14 +136,21 @@ type objectOptions struct {
 	settings *model.EnvoySettings
 }
 
-// resolveObject returns the Routes that one object requests, regardless of other objects, and its Problems. published
-// are the object's published Routes.
+// resolvedObject is what one object requests, regardless of other objects.
+type resolvedObject struct {
+	routes   []model.Route // in the order of their Matches
+	problems []model.Problem
+	allowed  delegation // the namespaces to which it delegates its hosts
+}
+
+// resolveObject resolves one object. published are the object's published Routes.
 func resolveObject(
 	object *httpv1alpha1.HTTPScaledObject, options objectOptions, lookup serviceLookup, published []model.Route,
-) ([]model.Route, []model.Problem) {
+) resolvedObject {
+	allowed, delegationIssues := delegationOf(object)
 	if object.Spec.Unreadable != "" {
-		return published, problemsOf(object,
-			issue{httpv1alpha1.ReasonInvalidSpec, "spec." + object.Spec.Unreadable + ": correct the value"})
+		return resolvedObject{published, problemsOf(object,
+			issue{httpv1alpha1.ReasonInvalidSpec, "spec." + object.Spec.Unreadable + ": correct the value"}), allowed}
 	}
 	fleet, fleetIssues := options.fleetOf(object, published)
 	matches, matchIssues := matchesOf(object.Spec, fleet == options.SharedFleet)
@@ -175,7 +183,6 @@ func resolveObject(
 	}
 	stickiness, stickinessIssues := stickinessOf(object, backends, published)
 	sessionAffinity, affinityIssues := sessionAffinityOf(object, backends, lookup, published)
-	_, delegationIssues := delegationOf(object)
 	by := ownerOf(object)
 	routes := make([]model.Route, 0, len(matches))
 	for _, match := range matches {
@@ -198,8 +205,8 @@ func resolveObject(
 			Secret:      object.Annotations[httpv1alpha1.AnnotationTLSSecretName],
 		})
 	}
-	return routes, problemsOf(object, slices.Concat(matchIssues, backendIssues, stickinessIssues, affinityIssues,
-		failoverIssues, fleetIssues, delegationIssues)...)
+	return resolvedObject{routes, problemsOf(object, slices.Concat(matchIssues, backendIssues, stickinessIssues,
+		affinityIssues, failoverIssues, fleetIssues, delegationIssues)...), allowed}
 }
 
 // problemsOf converts issues to Problems of an object.

@@ -2,6 +2,7 @@ package resolve_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -248,7 +249,12 @@ func TestProtocol(t *testing.T) {
 		{"wss", "", model.HTTPS},
 		{"tcp", "", model.HTTP1},
 		{"unknown", "", model.HTTP1},
+		{"mongo", "", model.HTTP1},
 		{"example.com/grpc", "", model.HTTP1},
+		{"mycompany.com/foo", "", model.HTTP1},
+		{"mycompany.com/h2c", "", model.HTTP1},
+		{"mycompany.com/https", "", model.HTTP1},
+		{"kubernetes.io/grpc", "", model.HTTP1},
 		{"grpc-example.com/x", "", model.HTTP1},
 		// names of ports
 		{"", "", model.HTTP1},
@@ -262,7 +268,14 @@ func TestProtocol(t *testing.T) {
 		{"", "grpc", model.HTTP2},
 		{"", "GRPC", model.HTTP2},
 		{"", "grpc-api", model.HTTP2},
+		{"", "http2-x", model.HTTP2},
+		{"", "HTTP2", model.HTTP2},
 		{"", "grpc-web", model.HTTP1},
+		{"", "grpc-web-x", model.HTTP1},
+		{"", "grpc-webhook", model.HTTP2},
+		{"", "tcp-grpc", model.HTTP1},
+		{"", "h2", model.HTTP1},
+		{"", "ws", model.HTTP1},
 		{"", "grpcapi", model.HTTP1},
 		{"", "mygrpc", model.HTTP1},
 		{"", "https", model.HTTPS},
@@ -273,6 +286,11 @@ func TestProtocol(t *testing.T) {
 		// appProtocol has precedence.
 		{"http", "grpc", model.HTTP1},
 		{"unknown", "grpc", model.HTTP1},
+		{"mycompany.com/foo", "grpc", model.HTTP1},
+		{"mycompany.com/foo", "https", model.HTTP1},
+		{"kubernetes.io/ws", "http2", model.HTTP1},
+		{"kubernetes.io/wss", "grpc", model.HTTPS},
+		{"kubernetes.io/h2c", "grpc-web", model.HTTP2},
 		{"grpc", "https", model.HTTP2},
 	} {
 		service := kit.NewService("apps", "shop")
@@ -337,6 +355,17 @@ func TestTimeouts(t *testing.T) {
 		"response": {&httpv1alpha1.Timeouts{ResponseHeader: of(time.Minute)}, model.Timeouts{ResponseHeader: model.TimeoutOf(time.Minute)}},
 		"wait":     {&httpv1alpha1.Timeouts{ConditionWait: of(time.Minute)}, model.Timeouts{ColdStart: model.TimeoutOf(time.Minute)}},
 		"negative": {&httpv1alpha1.Timeouts{ResponseHeader: of(-1), ConditionWait: of(-1)}, model.Timeouts{}},
+		"very negative": {
+			&httpv1alpha1.Timeouts{ResponseHeader: of(math.MinInt64), ConditionWait: of(math.MinInt64)}, model.Timeouts{},
+		},
+		"centuries": {
+			&httpv1alpha1.Timeouts{ResponseHeader: of(math.MaxInt64), ConditionWait: of(math.MaxInt64)},
+			model.Timeouts{ResponseHeader: model.TimeoutOf(math.MaxInt64), ColdStart: model.TimeoutOf(math.MaxInt64)},
+		},
+		"a nanosecond, and none": {
+			&httpv1alpha1.Timeouts{ResponseHeader: of(1), ConditionWait: of(0)},
+			model.Timeouts{ResponseHeader: model.TimeoutOf(1), ColdStart: model.TimeoutOf(0)},
+		},
 		"none": {
 			&httpv1alpha1.Timeouts{ResponseHeader: of(0), ConditionWait: of(0)},
 			model.Timeouts{ResponseHeader: model.TimeoutOf(0), ColdStart: model.TimeoutOf(0)},

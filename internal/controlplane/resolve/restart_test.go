@@ -1,6 +1,7 @@
 package resolve_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -9,6 +10,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
@@ -139,6 +141,69 @@ func TestRestartKeepsLastGoodManagedRoutes(t *testing.T) {
 			}
 			if canary != test.canary {
 				t.Errorf("the canary's weight is %d, want %d", canary, test.canary)
+			}
+		})
+	}
+}
+
+// TestRestartKeepsLastGoodStickiness is the same for stickiness and session affinity: users would change sides or Pods.
+func TestRestartKeepsLastGoodStickiness(t *testing.T) {
+	t.Parallel()
+	const (
+		byUser, byCookie = `{"header":"x-user"}`, "{cookie: {name: side, maxAge: 60}}"
+		broken, missing  = "cokie: {}", "[{service: shop, weight: 1}, {service: gone, weight: 1}]"
+		half             = "[{service: shop, weight: 1}, {service: canary, weight: 1}]"
+	)
+	cookie := affinity.Key{Cookie: affinity.DefaultCookie()}
+	cookie.Cookie.Name, cookie.Cookie.MaxAge = "side", 60
+	user, address := affinity.Key{Header: "x-user"}, affinity.Key{SourceAddress: true}
+	reported := &httpv1alpha1.DataPlaneStatus{WeightedBackends: half, Stickiness: byUser, SessionAffinity: byCookie}
+	for name, test := range map[string]struct {
+		stickiness, session string // the annotations; "" for none
+		weights             string
+		reported            *httpv1alpha1.DataPlaneStatus
+		want                model.Route // Stickiness and Affinity
+	}{
+		"valid annotations":      {byCookie, byUser, half, reported, model.Route{Stickiness: cookie, Affinity: user}},
+		"invalid stickiness":     {broken, byUser, half, reported, model.Route{Stickiness: user, Affinity: user}},
+		"invalid affinity":       {byCookie, broken, half, reported, model.Route{Stickiness: cookie, Affinity: cookie}},
+		"both":                   {broken, broken, half, reported, model.Route{Stickiness: user, Affinity: cookie}},
+		"and invalid weights":    {broken, broken, "half", reported, model.Route{Stickiness: user, Affinity: cookie}},
+		"and a missing Service":  {broken, broken, missing, reported, model.Route{Stickiness: user, Affinity: cookie}},
+		"removed":                {"", "", half, reported, model.Route{}},
+		"without a canary":       {broken, broken, "", reported, model.Route{Affinity: cookie}},
+		"no report":              {broken, broken, half, nil, model.Route{}},
+		"an older report":        {broken, broken, half, &httpv1alpha1.DataPlaneStatus{WeightedBackends: half}, model.Route{}},
+		"the Service's affinity": {"", broken, half, &httpv1alpha1.DataPlaneStatus{SessionAffinity: affinity.Format(address)}, model.Route{Affinity: address}},
+		"invalid report":         {broken, broken, half, &httpv1alpha1.DataPlaneStatus{Stickiness: broken, SessionAffinity: "{}"}, model.Route{}},
+		"a report that is too long": {
+			broken, "", half, &httpv1alpha1.DataPlaneStatus{Stickiness: byUser + strings.Repeat(" ", affinity.MaxBytes)}, model.Route{},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
+			for annotation, text := range map[string]string{
+				httpv1alpha1.AnnotationWeightedBackends: test.weights, httpv1alpha1.AnnotationStickiness: test.stickiness,
+				httpv1alpha1.AnnotationSessionAffinity: test.session,
+			} {
+				if text != "" {
+					object = kit.WithAnnotation(object, annotation, text)
+				}
+			}
+			object.Status.DataPlane = test.reported
+			inputs := resolve.Inputs{
+				ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object},
+				Services:      kit.ResolveServices(kit.NewService("apps", "shop"), kit.NewService("apps", "canary")),
+			}
+			inputs.Published, _ = resolve.Build(inputs)
+			object.Status.DataPlane = nil // what is published counts from now on
+			config, _ := resolve.Build(inputs)
+			for what, got := range map[string]model.Config{"after the restart": inputs.Published, "again": config} {
+				route := model.Route{Stickiness: got.Routes[0].Stickiness, Affinity: got.Routes[0].Affinity}
+				if diff := cmp.Diff(test.want, route); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", what, diff)
+				}
 			}
 		})
 	}

@@ -17,9 +17,8 @@ type objectState struct {
 
 // desiredState is what an object requests, regardless of other objects.
 type desiredState struct {
-	routes   []model.Route // in the order of their Matches
-	problems []model.Problem
-	allowed  delegation    // the namespaces to which it delegates its hosts
+	resolvedObject
+
 	services []model.Key   // the Services on which the result depends
 	overlay  []model.Route // the published Routes on which the result of an invalid object depends
 }

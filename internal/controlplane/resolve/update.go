@@ -152,15 +152,14 @@ func (r *Resolver) resolve(state *objectState) desiredState {
 	}
 	identity := ownerOf(state.object)
 	if issue, isOver := r.namespaces[identity.key.Namespace].overLimits[identity.key]; isOver {
-		return desiredState{problems: problemsOf(state.object, issue)}
+		return desiredState{resolvedObject: resolvedObject{problems: problemsOf(state.object, issue)}}
 	}
 	published := state.published
 	if len(published) > 0 && published[0].UID != identity.uid {
 		published = nil // They belong to a deleted object of the same name.
 	}
-	desired.routes, desired.problems = resolveObject(state.object,
+	desired.resolvedObject = resolveObject(state.object,
 		objectOptions{r.options, r.settings.forNamespace(identity.key.Namespace)}, lookup, published)
-	desired.allowed, _ = delegationOf(state.object)
 	if len(desired.problems) > 0 {
 		desired.overlay = published
 	}

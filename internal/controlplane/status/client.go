@@ -48,7 +48,10 @@ type apiClient struct {
 func NewClient(scaledObjects, eventsAPI rest.Interface, logger *slog.Logger) Client {
 	return &apiClient{
 		scaledObjects: scaledObjects, eventsAPI: eventsAPI,
-		schema: statusSchema{client: scaledObjects, logger: logger},
+		schema: statusSchema{
+			published: crd.NewPublished(scaledObjects, httpv1alpha1.SchemeGroupVersion.WithKind(httpv1alpha1.Kind), "status"),
+			logger:    logger,
+		},
 	}
 }
 

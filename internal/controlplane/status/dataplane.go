@@ -30,6 +30,8 @@ func dataPlane(
 
 		WeightedBackends: outcome.WeightedBackends,
 		ManagedRoutes:    outcome.ManagedRoutes,
+		Stickiness:       outcome.Stickiness,
+		SessionAffinity:  outcome.SessionAffinity,
 		ResourceVersion:  object.ResourceVersion,
 	}
 	if !outcome.IsAccepted() {

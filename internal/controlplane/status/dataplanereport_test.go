@@ -106,6 +106,18 @@ func TestDataPlaneReport(t *testing.T) {
 				return now
 			}(),
 		},
+		{
+			"the same, with active stickiness and session affinity that were not reported", before,
+			ingest.Outcome{
+				Served: true, StableHashes: []string{"old"}, Stickiness: `{"header":"x-user"}`, SessionAffinity: `{"sourceAddress":{}}`,
+			},
+			status.Acks{Proxies: counts(2, 2), AsDesired: true},
+			func() *httpv1alpha1.DataPlaneStatus {
+				now := report([]string{"old"}, counts(2, 2), true)
+				now.Stickiness, now.SessionAffinity = `{"header":"x-user"}`, `{"sourceAddress":{}}`
+				return now
+			}(),
+		},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -86,16 +86,19 @@ type eventKey struct {
 // name of the Event contains its epoch, so replicas that emit the same create one Event.
 func (r *Reporter) EmitEvent(key model.Key, event RequestEvent) {
 	epoch := time.Now().Truncate(eventPeriod)
-	if !r.markEmitted(eventKey{key, event.Reason}, epoch) {
+	id := eventKey{key, event.Reason}
+	if !r.markEmitted(id, epoch) {
 		return
 	}
 	target, _ := r.writer.find(key)
 	if target.object == nil {
+		r.unmarkEmitted(id, epoch)
 		return
 	}
 	select {
 	case r.events <- newEvent(target.object, event, holdAction, epoch, r.writer.Replica):
 	default:
+		r.unmarkEmitted(id, epoch)
 	}
 }
 
@@ -109,6 +112,15 @@ func (r *Reporter) markEmitted(key eventKey, epoch time.Time) bool {
 	_, isEmitted := r.emitted[key]
 	r.emitted[key] = struct{}{}
 	return !isEmitted
+}
+
+// unmarkEmitted removes the record of an Event that was not queued, so that the next occurrence emits it.
+func (r *Reporter) unmarkEmitted(key eventKey, epoch time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.epoch.Equal(epoch) {
+		delete(r.emitted, key)
+	}
 }
 
 // writeEvents creates the queued Events until ctx ends.

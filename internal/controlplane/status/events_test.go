@@ -1,12 +1,15 @@
 package status_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
@@ -62,6 +65,68 @@ func TestEmitEvent(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, count); diff != "" || len(names) != 4 {
 			t.Errorf("%d names\n%s", len(names), diff)
+		}
+	})
+}
+
+// blockedCollector is a collector whose Events wait until gate is closed.
+type blockedCollector struct {
+	collector
+
+	gate chan struct{}
+}
+
+// CreateEvent implements status.Client.
+func (c *blockedCollector) CreateEvent(ctx context.Context, event *eventsv1.Event) error {
+	<-c.gate
+	return c.collector.CreateEvent(ctx, event)
+}
+
+// TestDroppedEventIsEmittedAgain emits more Events than can wait while the API server does not answer. Those that were
+// dropped are emitted at their next occurrence, in the same epoch, and so is one about an object that is new.
+func TestDroppedEventIsEmittedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &blockedCollector{gate: make(chan struct{})}
+		client.objects = map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop()}
+		late := shop()
+		late.Name, late.UID = "late", "late"
+		lateKey := shopKey()
+		lateKey.Name = "late"
+		s := &fixture{
+			server: &client.server, reporter: newReporterWith(t, client, newProxies(), "a", never),
+			listed: []*httpv1alpha1.HTTPScaledObject{shop()},
+		}
+		defer s.lead(t)()
+		s.report()
+		synctest.Wait()
+		const events = 1000
+		emit := func() {
+			for i := range events {
+				s.reporter.EmitEvent(shopKey(), status.RequestEvent{
+					Type: corev1.EventTypeWarning, Reason: fmt.Sprint("Reason", i), Note: "A request was rejected.",
+				})
+			}
+			s.reporter.EmitEvent(lateKey, status.RequestEvent{
+				Type: corev1.EventTypeNormal, Reason: "ColdStart", Note: "A request waits.",
+			})
+			synctest.Wait()
+		}
+		emit()
+		close(client.gate)
+		s.listed = append(s.listed, late)
+		s.report()
+		synctest.Wait()
+		for range 10 {
+			emit()
+		}
+		client.mu.Lock()
+		defer client.mu.Unlock()
+		names := map[string]struct{}{}
+		for _, event := range client.events {
+			names[event.Name] = struct{}{}
+		}
+		if len(names) != events+1 || len(client.events) != events+1 {
+			t.Errorf("%d Events of %d names, want %d", len(client.events), len(names), events+1)
 		}
 	})
 }

@@ -53,7 +53,7 @@ type clusterFactory struct {
 	breakers      *clusterv3.CircuitBreakers  // from options only
 	outliers      *clusterv3.OutlierDetection // without settings
 	http, mirrors map[model.Protocol]map[string]*anypb.Any
-	sockets       []*clusterv3.Cluster_TransportSocketMatch // for model.HTTPS
+	sockets       []*clusterv3.Cluster_TransportSocketMatch // for model.HTTPS without a CA
 }
 
 // newClusterFactory creates the messages that clusters share.
@@ -64,7 +64,7 @@ func newClusterFactory(options Options) (clusterFactory, error) {
 	}
 	factory.breakers = factory.breakersOf(model.ClusterSettings{})
 	var err error
-	if factory.sockets, err = upstreamSockets(); err != nil {
+	if factory.sockets, err = upstreamSockets(model.UpstreamTLS{}); err != nil {
 		return clusterFactory{}, err
 	}
 	for protocol, options := range httpOptions() {
@@ -159,7 +159,11 @@ func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 		TypedExtensionProtocolOptions: options,
 	}
 	if spec.protocol == model.HTTPS {
-		cluster.TransportSocketMatches = f.sockets
+		sockets, err := f.socketsOf(settings.TLS)
+		if err != nil {
+			return nil, err
+		}
+		cluster.TransportSocketMatches = sockets
 	}
 	if settings != (model.ClusterSettings{}) {
 		cluster.CircuitBreakers, cluster.OutlierDetection = f.breakersOf(settings), outliersOf(settings.Outliers)

@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 	"testing"
@@ -268,6 +269,7 @@ func TestHoldTimeouts(t *testing.T) {
 		"the default":            {unset, 20 * time.Minute, 20 * time.Minute},
 		"the object's own":       {timeouts(minute, none), time.Minute, time.Minute},
 		"too long":               {timeouts(model.TimeoutOf(5*time.Hour), none), 55 * time.Minute, 55 * time.Minute},
+		"centuries":              {timeouts(model.TimeoutOf(math.MaxInt64), model.TimeoutOf(math.MaxInt64)), 55 * time.Minute, 55 * time.Minute},
 		"no limit":               {timeouts(none, none), 55 * time.Minute, 55 * time.Minute},
 		"failover":               {failover, 30 * time.Second, 30 * time.Second},
 		"short response timeout": {timeouts(model.Timeout{}, second), 20 * time.Minute, time.Second / 2},

@@ -68,8 +68,8 @@ func (o Options) listener() (*listenerv3.Listener, error) {
 // connectionManager returns the HTTP options for downstream connections.
 //
 //   - The path is normalized (RFC 3986, section 6.2.2.3) before it is matched, so that /app/../admin matches as
-//     /admin, as it does in the workload. Repeated and escaped slashes are preserved, because they are significant
-//     for workloads.
+//     /admin, as it does in the workload. Repeated and escaped slashes are preserved by default, because they are
+//     significant for workloads: see Strictness.
 //   - The workload receives the Host that the client sent.
 //   - Headers of clients whose names begin with x-envoy- are removed, see clientHeaders.
 //   - Responses of the workload are not modified: the Server header is preserved, and no x-envoy-* header is added.
@@ -96,6 +96,7 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 	manager.UseRemoteAddress = wrapperspb.Bool(true)
 	manager.XffNumTrustedHops = o.TrustedHops
 	manager.AccessLog = logs
+	o.Strictness.apply(manager)
 	return manager, nil
 }
 
@@ -128,27 +129,39 @@ func httpFilters(holdFilters ...*hcmv3.HttpFilter) ([]*hcmv3.HttpFilter, error) 
 	}}), nil
 }
 
-// localReplyConfig modifies responses that Envoy generates. A 503 contains Retry-After if the workload has not
-// received the request. A 404 has a body that names its source. Responses of the interceptor contain their own
-// Retry-After. The response flags:
+// localReplyConfig modifies responses that Envoy generates, so that they differ from those of the workload. They
+// contain a reason if the workload may have received the request. A 503 contains Retry-After if it has not. A 404 has a
+// body that names its source. Responses of the interceptor contain their own Retry-After and reason. The first mapper
+// that matches applies; after a retry, the flags of both attempts are set. The response flags:
 //
+//   - UT: a timeout of the response has expired. SI: nothing was sent or received for the idle timeout.
+//   - UC, UR, LR: the connection or the stream to the workload was reset. UPE: its response is invalid.
 //   - UH: the cluster has no endpoint that accepts requests.
 //   - UF: no connection can be established. The endpoint was just removed, or the proxy has no file descriptors left.
 //   - UO: a circuit breaker of the cluster is open.
 //   - UAEX: the call to the interceptor failed.
 func localReplyConfig() *hcmv3.LocalReplyConfig {
-	notForwarded := &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
-		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: []string{"UH", "UF", "UO", "UAEX"}},
-	}}
 	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
-		{Filter: notForwarded, HeadersToAdd: []*corev3.HeaderValueOption{{
-			Header:       &corev3.HeaderValue{Key: "retry-after", Value: retryAfter},
-			AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
-		}}},
+		flagMapper(ReasonHeader, ReasonTimeout, "UT", "SI"),
+		flagMapper(ReasonHeader, ReasonReset, "UC", "UR", "LR", "UPE"),
+		flagMapper("retry-after", retryAfter, "UH", "UF", "UO", "UAEX"),
 		{Filter: statusFilter(http.StatusNotFound), Body: &corev3.DataSource{
 			Specifier: &corev3.DataSource_InlineString{InlineString: NotFoundBody},
 		}},
 	}}
+}
+
+// flagMapper adds a header to responses with one of the flags.
+func flagMapper(header, value string, flags ...string) *hcmv3.ResponseMapper {
+	return &hcmv3.ResponseMapper{
+		Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
+			ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: flags},
+		}},
+		HeadersToAdd: []*corev3.HeaderValueOption{{
+			Header:       &corev3.HeaderValue{Key: header, Value: value},
+			AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
+		}},
+	}
 }
 
 // statusFilter matches responses with a status.

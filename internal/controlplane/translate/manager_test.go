@@ -19,7 +19,12 @@ import (
 // managers returns the connection managers of all listeners, by the names of the listeners.
 func managers(tb testing.TB) map[string]*hcmv3.HttpConnectionManager {
 	tb.Helper()
-	options := holdOptions()
+	return managersOf(tb, holdOptions())
+}
+
+// managersOf returns the connection managers of all listeners with options.
+func managersOf(tb testing.TB, options translate.Options) map[string]*hcmv3.HttpConnectionManager {
+	tb.Helper()
 	options.TLS = true
 	resources, err := options.Envoy(model.Config{})
 	if err != nil {

@@ -30,6 +30,11 @@ const (
 	ReasonHeader = "X-Kedify-Reason"
 	// ReasonProbe is the value for a health check.
 	ReasonProbe = "probe"
+	// ReasonTimeout is the value for a response that did not begin, or did not continue, in time.
+	ReasonTimeout = "timeout"
+	// ReasonReset is the value for a connection to the workload that ended before the response, or for an invalid
+	// response.
+	ReasonReset = "reset"
 	// ProbeRouteName is the name of the route for hosts without an object, and the last segment of the names of the
 	// other ones.
 	ProbeRouteName = "probe"

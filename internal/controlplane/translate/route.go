@@ -142,10 +142,10 @@ func (f scopeFactory) actionWithLimits(route model.Route) *routev3.RouteAction {
 	settings := route.EnvoySettings.OfRoute()
 	var perTry *durationpb.Duration
 	if timeout := responseHeaderTimeout(route); timeout > 0 {
-		perTry = durationpb.New(timeout)
+		perTry = limitOf(timeout)
 	}
 	return &routev3.RouteAction{
-		Timeout:     durationpb.New(settings.Timeout.Value),
+		Timeout:     limitOf(settings.Timeout.Value),
 		IdleTimeout: durationpb.New(cmp.Or(settings.IdleTimeout, model.TimeoutOf(streamIdleTimeout)).Value),
 		RetryPolicy: &routev3.RetryPolicy{
 			RetryOn: cmp.Or(settings.RetryOn, "connect-failure,refused-stream"),
@@ -158,6 +158,18 @@ func (f scopeFactory) actionWithLimits(route model.Route) *routev3.RouteAction {
 			RetryBackOff:                  backOff(settings.BackOff),
 		},
 	}
+}
+
+// longestLimit replaces longer time limits. Envoy rejects routes with one of almost 292 years or more, the
+// maximum of time.Duration.
+const longestLimit = 100 * 365 * 24 * time.Hour
+
+// limitOf returns a time limit, 0 for none. Envoy counts milliseconds, so that a shorter limit would be none.
+func limitOf(limit time.Duration) *durationpb.Duration {
+	if limit > 0 {
+		limit = min(max(limit, time.Millisecond), longestLimit)
+	}
+	return durationpb.New(limit)
 }
 
 // responseHeaderTimeout returns the maximum time to the response headers, 0 for none. The object's own timeout has

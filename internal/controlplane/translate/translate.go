@@ -39,6 +39,8 @@ type Options struct {
 	// X-Forwarded-Proto is overwritten with http. With 1 or more an incoming X-Forwarded-Proto is preserved, which an
 	// Ingress that terminates TLS needs. X-Forwarded-For is always appended to.
 	TrustedHops uint32
+	// Strictness configures requests that an application may understand differently from the proxy.
+	Strictness Strictness
 	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit breakers of each cluster in each
 	// proxy. A request above one of the first three limits is answered with 503. More than MaxRetries concurrent retries
 	// are possible within the retry budget.
@@ -56,6 +58,7 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		AccessLog:          true,
+		Strictness:         Strictness{UnderscoreHeaders: Keep, EscapedSlashes: Keep},
 		MaxConnections:     8192,
 		MaxPendingRequests: 8192,
 		MaxRequests:        8192,

@@ -5,7 +5,10 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rawv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/raw_buffer/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
 // socketMatch is the metadata by which Envoy selects the transport socket of an endpoint. plaintextKey is the key
@@ -22,17 +25,27 @@ func plaintextMatch() *structpb.Struct {
 	return &structpb.Struct{Fields: map[string]*structpb.Value{plaintextKey: structpb.NewBoolValue(true)}}
 }
 
-// upstreamSockets returns the transport sockets for workloads with TLS. The certificate is not verified: no CA is
-// configured, and workloads in a cluster use self-signed certificates. The traffic between proxy and Pod is therefore
-// protected against passive attackers, but not against an attacker who can impersonate the Pod.
-func upstreamSockets() ([]*clusterv3.Cluster_TransportSocketMatch, error) {
+// socketsOf returns the transport sockets for workloads with TLS.
+func (f clusterFactory) socketsOf(settings model.UpstreamTLS) ([]*clusterv3.Cluster_TransportSocketMatch, error) {
+	if settings == (model.UpstreamTLS{}) {
+		return f.sockets, nil
+	}
+	return upstreamSockets(settings)
+}
+
+// upstreamSockets returns the transport sockets for workloads with TLS. Without a CA the certificate is not verified:
+// workloads in a cluster use self-signed certificates. The traffic between proxy and Pod is then protected against
+// passive attackers, but not against an attacker who can impersonate the Pod.
+func upstreamSockets(settings model.UpstreamTLS) ([]*clusterv3.Cluster_TransportSocketMatch, error) {
 	raw, err := pack(&rawv3.RawBuffer{})
 	if err != nil {
 		return nil, err
 	}
-	tlsContext, err := pack(&tlsv3.UpstreamTlsContext{CommonTlsContext: &tlsv3.CommonTlsContext{
-		AlpnProtocols: []string{"http/1.1"},
-	}})
+	common := &tlsv3.CommonTlsContext{AlpnProtocols: []string{"http/1.1"}}
+	if settings.CA != "" {
+		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: validation(settings)}
+	}
+	tlsContext, err := pack(&tlsv3.UpstreamTlsContext{CommonTlsContext: common})
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +65,25 @@ func upstreamSockets() ([]*clusterv3.Cluster_TransportSocketMatch, error) {
 			},
 		},
 	}, nil
+}
+
+// validation returns the verification of certificates by a CA and by DNS names.
+func validation(settings model.UpstreamTLS) *tlsv3.CertificateValidationContext {
+	context := &tlsv3.CertificateValidationContext{TrustedCa: &corev3.DataSource{
+		Specifier: &corev3.DataSource_InlineString{InlineString: settings.CA},
+	}}
+	match := func(name *matcherv3.StringMatcher) {
+		context.MatchTypedSubjectAltNames = []*tlsv3.SubjectAltNameMatcher{{
+			SanType: tlsv3.SubjectAltNameMatcher_DNS, Matcher: name,
+		}}
+	}
+	switch {
+	case settings.Name != "":
+		match(&matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: settings.Name}})
+	case settings.NameSuffix != "":
+		match(&matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Suffix{Suffix: settings.NameSuffix}})
+	}
+	return context
 }
 
 // interceptorTLS returns the transport socket for calls of the interceptor. Its certificate must be signed by one of the

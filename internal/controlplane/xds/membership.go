@@ -125,7 +125,8 @@ func (s *Server) reject(ctx context.Context, peer string, fleets []string) error
 	if s.options.MembershipHint != "" {
 		reason += "; " + s.options.MembershipHint
 	}
-	s.options.Logger.WarnContext(ctx, "proxy rejected", slog.String("peer", peer), slog.String("reason", reason))
+	s.options.Logger.Log(ctx, s.rejections.Level(addressOf(peer), reason), "proxy rejected", slog.String("peer", peer),
+		slog.String("reason", reason))
 	return status.Error(codes.PermissionDenied, reason)
 }
 

@@ -1,8 +1,12 @@
 package xds
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -80,6 +84,27 @@ func TestFleetOf(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRejectionsAreNotLoggedForEachAttempt has two unknown proxies that connect again and again for two minutes.
+func TestRejectionsAreNotLoggedForEachAttempt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := NewServer(Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), MembershipHint: "do this"})
+		for attempt := range 100 {
+			for _, address := range []string{"10.0.0.8", "[2001:db8::8]"} {
+				if _, err := s.fleetOf(t.Context(), fmt.Sprintf("%s:%d", address, 40000+attempt)); err == nil {
+					t.Fatal("an unknown address has a fleet")
+				}
+			}
+		}
+		for _, address := range []string{"10.0.0.8:", "[2001:db8::8]:"} {
+			if lines := strings.Count(log.String(), "peer="+address) + strings.Count(log.String(), `peer="`+address); lines != 4 {
+				t.Errorf("%d warnings about %s in 200 s, want 4:\n%s", lines, address, log.String())
+			}
+		}
+	})
 }
 
 // TestFleetOfLimitsWaitingStreams requires that streams with unknown addresses do not block those with known ones.

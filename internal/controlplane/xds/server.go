@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // ErrClosed is the error of Publish on a server that was closed.
@@ -43,9 +44,10 @@ const (
 	// keepaliveFloor is the shortest ping interval that clients may use. It must not exceed the interval in bootstraps,
 	// 30 s; the difference permits shorter settings.
 	keepaliveFloor = 5 * time.Second
-	// pingInterval and pingTimeout detect half-open connections.
+	// pingInterval and pingTimeout detect half-open connections. Envoy answers a ping on its main thread, which applies
+	// thousands of clusters for longer than 10 s if it has little processor time. The default of gRPC is 20 s, too.
 	pingInterval = 30 * time.Second
-	pingTimeout  = 10 * time.Second
+	pingTimeout  = 20 * time.Second
 	// streamsPerAddress is how many streams one address may have, so that one proxy cannot use all of them. A proxy has
 	// one, and for a moment a second one after its connection was lost.
 	streamsPerAddress = 16
@@ -110,6 +112,7 @@ type Server struct {
 	waiting    chan struct{} // contains an element for each stream whose fleet is not known yet
 	closed     chan struct{}
 	closing    sync.Once
+	rejections server.PeerLog
 
 	mu         sync.Mutex // guards the fields below
 	fleets     map[string]*fleet

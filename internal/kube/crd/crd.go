@@ -13,18 +13,23 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Schema is the part of an OpenAPI 3.0 schema that declares fields.
+// Schema is the part of an OpenAPI 3.0 schema that declares fields and their values.
 type Schema struct {
 	Properties      map[string]Schema `json:"properties"`
 	Items           *Schema           `json:"items"`
 	PreserveUnknown bool              `json:"x-kubernetes-preserve-unknown-fields"`
+	// Enum are the allowed values. It is empty if the schema does not list them.
+	Enum []any `json:"enum"`
 	// Kinds are the kinds that the schema describes. It is empty for a schema inside another one.
 	Kinds []schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
 }
 
-// Declares reports whether the schema declares every field of value, which was decoded from JSON.
+// Declares reports whether the schema declares every field of value, which was decoded from JSON, and allows its values
+// where it lists the allowed ones.
 func (s Schema) Declares(value any) bool {
 	switch value := value.(type) {
+	case string:
+		return len(s.Enum) == 0 || slices.Contains(s.Enum, any(value))
 	case map[string]any:
 		for name, field := range value {
 			if property, ok := s.Properties[name]; !s.PreserveUnknown && (!ok || !property.Declares(field)) {
@@ -68,8 +73,8 @@ func FieldSchema(
 }
 
 // MayBeUndeclared reports whether the API server may have rejected a write because the schema lacks a field or a value
-// in it. Server-side apply answers an undeclared field with an internal error (Kubernetes 1.34), so this is necessary
-// and not sufficient.
+// in it. Server-side apply answers an undeclared field with an internal error (Kubernetes 1.34), and so does an API
+// server without its storage. So this is necessary and not sufficient: the schema decides, see Published.
 func MayBeUndeclared(err error) bool {
 	return apierrors.IsInternalError(err) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err)
 }

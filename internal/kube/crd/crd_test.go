@@ -11,7 +11,7 @@ func TestDeclares(t *testing.T) {
 	t.Parallel()
 	var status crd.Schema
 	err := json.Unmarshal([]byte(`{"properties": {
-		"conditions": {"items": {"properties": {"type": {}, "status": {}}}},
+		"conditions": {"items": {"properties": {"type": {"enum": ["A", "B"]}, "status": {}}}},
 		"free": {"x-kubernetes-preserve-unknown-fields": true},
 		"names": {}
 	}}`), &status)
@@ -22,6 +22,7 @@ func TestDeclares(t *testing.T) {
 		`{}`:                               true,
 		`{"conditions": []}`:               true,
 		`{"conditions": [{"type": "A"}]}`:  true,
+		`{"conditions": [{"type": "C"}]}`:  false,
 		`{"conditions": [{"other": "A"}]}`: false,
 		`{"free": {"any": ["thing"]}}`:     true,
 		`{"names": "a"}`:                   true,

@@ -52,23 +52,24 @@ func (w *Watcher) Run(ctx context.Context, logger *slog.Logger) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		follow(ctx, w.api, w.rollouts, logger, "Rollouts", rolloutGroup, rolloutVersion, rolloutResource)
+		source := sourceOf[*rollout](w.api, "Rollouts", rolloutGroup, rolloutVersion, rolloutResource)
+		source.Fallback += " whose target is a Rollout"
+		source.Fixes.NotFound = "none without Argo Rollouts; otherwise " + source.Fixes.NotFound
+		source.IsOptional = true
+		w.rollouts.Follow(ctx, source, logger)
 	}()
-	follow(ctx, w.api, w.objects, logger, "HTTPScaledObjects",
-		httpv1alpha1.Group, httpv1alpha1.Version, httpv1alpha1.Resource)
+	w.objects.Follow(ctx, sourceOf[*object](w.api, "HTTPScaledObjects",
+		httpv1alpha1.Group, httpv1alpha1.Version, httpv1alpha1.Resource), logger)
 	<-done
 	return nil
 }
 
-// follow keeps one cache up to date until ctx ends.
-func follow[S interface {
+// sourceOf returns the objects of a resource in all namespaces.
+func sourceOf[S interface {
 	*T
 	kube.State
-}, T any](
-	ctx context.Context, api *kube.Client, cache *kube.Cache[S], logger *slog.Logger,
-	title, group, version, resource string,
-) {
-	cache.Follow(ctx, kube.Source[S]{
+}, T any](api *kube.Client, title, group, version, resource string) kube.Source[S] {
+	return kube.Source[S]{
 		Client: api,
 		Path:   func(context.Context) ([]string, error) { return []string{"apis", group, version, resource}, nil },
 		Decode: func(raw []byte) (S, error) {
@@ -82,7 +83,7 @@ func follow[S interface {
 			Forbidden: "allow the scaler's ServiceAccount to list and watch " + resource +
 				" in all namespaces: apply config/scaler",
 		},
-	}, logger)
+	}
 }
 
 // InProgress reports whether the target of an HTTPScaledObject has a canary in progress: the object splits its requests

@@ -1,6 +1,7 @@
 package canary_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -44,13 +45,19 @@ func forbid(w http.ResponseWriter, _ *http.Request) {
 // watch runs a Watcher against an API server with these responses until the test ends.
 func watch(t *testing.T, objects, rollouts http.HandlerFunc) *canary.Watcher {
 	t.Helper()
+	return watchLogging(t, slog.DiscardHandler, objects, rollouts)
+}
+
+// watchLogging is watch with a handler of the Watcher's log.
+func watchLogging(t *testing.T, handler slog.Handler, objects, rollouts http.HandlerFunc) *canary.Watcher {
+	t.Helper()
 	mux := http.NewServeMux()
 	mux.HandleFunc("/apis/http.keda.sh/v1alpha1/httpscaledobjects", objects)
 	mux.HandleFunc("/apis/argoproj.io/v1alpha1/rollouts", rollouts)
 	server := httptest.NewServer(mux)
 	watcher := canary.New(func() (*rest.Config, error) { return &rest.Config{Host: server.URL}, nil })
 	done := make(chan error, 1)
-	go func() { done <- watcher.Run(t.Context(), slog.New(slog.DiscardHandler)) }()
+	go func() { done <- watcher.Run(t.Context(), slog.New(handler)) }()
 	t.Cleanup(func() {
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -205,5 +212,58 @@ func TestUnknownWithoutAWatch(t *testing.T) {
 		types.NamespacedName{Namespace: "shop", Name: "plain"},
 	); !errors.Is(err, canary.ErrUnknown) {
 		t.Errorf("before the first list: %v, want unknown", err)
+	}
+}
+
+// recorder is a slog.Handler that passes records on.
+type recorder chan slog.Record
+
+func (recorder) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler.
+func (r recorder) Handle(_ context.Context, record slog.Record) error {
+	r <- record
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (r recorder) WithAttrs([]slog.Attr) slog.Handler { return r }
+
+// WithGroup implements slog.Handler.
+func (r recorder) WithGroup(string) slog.Handler { return r }
+
+// TestLogWithoutRollouts: a cluster without Argo Rollouts is complete, so that is no warning. A missing permission is
+// one.
+func TestLogWithoutRollouts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		rollouts http.HandlerFunc
+		level    slog.Level
+		fix      string
+	}{
+		"not installed": {
+			http.NotFound, slog.LevelInfo,
+			"none without Argo Rollouts; otherwise install the CustomResourceDefinition rollouts.argoproj.io",
+		},
+		"forbidden": {
+			forbid, slog.LevelWarn,
+			"allow the scaler's ServiceAccount to list and watch rollouts in all namespaces: apply config/scaler",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			records := make(recorder, 10)
+			watchLogging(t, records, list(), c.rollouts)
+			record := <-records
+			texts := map[string]string{}
+			record.Attrs(func(attr slog.Attr) bool {
+				texts[attr.Key] = attr.Value.String()
+				return true
+			})
+			if record.Level != c.level || texts["objects"] != "Rollouts" || texts["fix"] != c.fix ||
+				texts["meanwhile"] != "KEDA gets an error for workloads without demand whose target is a Rollout" {
+				t.Errorf("logged at %v: %s %v", record.Level, record.Message, texts)
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/release"
 )
 
 // registry is the folder of a registry of this project's images in the manifests.
@@ -39,7 +41,7 @@ func imagesCommand(l *location) *cobra.Command {
 	var push bool
 	command := &cobra.Command{
 		Use:   "images FOLDER",
-		Short: "Build this project's images into a folder: an OCI image layout, and an archive that `docker load` reads",
+		Short: "Build this project's images into a folder: an OCI layout, an archive that `docker load` reads, and SBOMs",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := l.resolve(); err != nil {
@@ -110,8 +112,31 @@ func buildImages(ctx context.Context, repo, folder string, r imagesRequest) ([]i
 			return nil, err
 		}
 		out = append(out, index)
+		if err := writeBill(folder, image, r, built); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
+}
+
+// writeBill writes the software bill of materials of an image to sbom/IMAGE.cdx.json in a folder.
+func writeBill(folder, image string, r imagesRequest, built map[string]map[product.Program]string) error {
+	var binaries []string
+	for _, architecture := range r.architectures {
+		for _, program := range product.Programs(image) {
+			binaries = append(binaries, built[architecture][program])
+		}
+	}
+	file := filepath.Join(folder, "sbom", image+".cdx.json")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("create the folder of the bills of materials: %w", err)
+	}
+	out, err := os.Create(file)
+	if err != nil {
+		return fmt.Errorf("create the bill of materials: %w", err)
+	}
+	version := cmp.Or(r.release.Version, r.tag)
+	return errors.Join(release.WriteImageBill(r.registry+"/"+image, version, binaries, out), out.Close())
 }
 
 // saveImages writes the images into a folder and replaces the existing ones.

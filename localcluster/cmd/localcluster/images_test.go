@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
@@ -35,6 +37,17 @@ func TestSizesStayWithinTheirLimits(t *testing.T) {
 			t.Fatal(err)
 		}
 		megabytes["binary `"+string(program)+"`"] = float64(status.Size()) / 1e6
+	}
+	for _, image := range product.Published() {
+		bill, err := os.ReadFile(filepath.Join(folder, "sbom", image+".cdx.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, program := range product.Programs(image) {
+			if !bytes.Contains(bill, []byte(strings.TrimPrefix(product.Packages()[program], ".")+"@v0.0.0#")) {
+				t.Errorf("the bill of materials of image %s lacks program %s", image, program)
+			}
+		}
 	}
 	megabytes["binary `kubectl-http_canary`"] = sizeOf(t, repo, "kubectl-http_canary")
 	for i, name := range product.Published() {

@@ -227,35 +227,40 @@ func (r *Replica) Metric(ctx context.Context, name string) (int, error) {
 // StartProxy starts or restarts Envoy, and waits until it is ready.
 func (s *Testbed) StartProxy(ctx context.Context) error {
 	const service = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink." + httpv1alpha1.DefaultInterceptorNamespace
-	folder, err := os.MkdirTemp(s.Folder, "envoy")
-	if err != nil {
-		return err
-	}
 	changes := [][2]string{
 		{"{address: " + service, "{address: " + netspace.Address().String()},
 		{"address: 0.0.0.0, port_value: 9901", "address: 127.0.0.1, port_value: 0"},
+		{"port_value: 9902", "port_value: 0"},
 	}
-	var bootstrap string
-	if s.Certificate == nil {
-		bootstrap, err = envoyproc.InstalledBootstrap(s.Repository, changes...)
-	} else {
-		mount := new(envoyproc.Mount)
-		if mount.Folder, err = os.MkdirTemp(s.Folder, "mount"); err != nil {
-			return err
-		}
-		var token string
-		token, err = apiserver.PodToken(ctx, s.Admin, Namespace, podAt(netspace.Address()), identity.Audience)
-		if err == nil {
-			err = mount.WriteToken(token)
-		}
-		if err != nil {
-			return err
-		}
-		bootstrap, err = mount.Write(s.Certificate[corev1.ServiceAccountRootCAKey], changes...)
+	bootstrap, err := s.bootstrap(ctx, changes)
+	if err != nil {
+		return err
 	}
+	folder, err := os.MkdirTemp(s.Folder, "envoy")
 	if err != nil {
 		return err
 	}
 	s.Envoy, err = envoyproc.Start(ctx, s.Options.Envoy, folder, bootstrap, max(1, s.Workers))
 	return err
+}
+
+// bootstrap returns the bootstrap of the proxy with changes: the installed one, or with a Certificate that of the agent,
+// whose ConfigMap and token are in a new folder.
+func (s *Testbed) bootstrap(ctx context.Context, changes [][2]string) (string, error) {
+	if s.Certificate == nil {
+		return envoyproc.InstalledBootstrap(s.Repository, changes...)
+	}
+	folder, err := os.MkdirTemp(s.Folder, "mount")
+	if err != nil {
+		return "", err
+	}
+	mount := &envoyproc.Mount{Folder: folder}
+	token, err := apiserver.PodToken(ctx, s.Admin, Namespace, podAt(netspace.Address()), identity.Audience)
+	if err == nil {
+		err = mount.WriteToken(token)
+	}
+	if err != nil {
+		return "", err
+	}
+	return mount.Write(s.Certificate[corev1.ServiceAccountRootCAKey], changes...)
 }

@@ -1,6 +1,7 @@
 package routertest
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -86,8 +87,14 @@ func (c InvalidCall) AfterText() string {
 
 // InvalidCalls returns the table of invalid calls, one row per case.
 func InvalidCalls() []InvalidCall {
+	return slices.Concat(invalidConfigurations(), invalidManagedRoutes(), invalidStrategies(), unusableObjects(),
+		overwrittenAnnotations())
+}
+
+// invalidStrategies returns the rows about weights and Services of the Rollout.
+func invalidStrategies() []InvalidCall {
 	const canary = "spec.strategy.canary."
-	return append(append(invalidConfigurations(), invalidManagedRoutes()...), []InvalidCall{
+	return []InvalidCall{
 		{
 			Name: "weight below 0", Weight: -1, After: "=",
 			Want: `rollout "shop/web": the canary weight -1 is negative: correct setWeight in ` + canary + `steps`,
@@ -117,6 +124,12 @@ func InvalidCalls() []InvalidCall {
 			Want: `rollout "shop/web": the Services of spec.strategy.canary and its experiments: entry 2: duplicate service ` +
 				`"web-stable"`,
 		},
+	}
+}
+
+// unusableObjects returns the rows about HTTPScaledObjects that the router cannot read or must not write.
+func unusableObjects() []InvalidCall {
+	return []InvalidCall{
 		{
 			Name: "no such HTTPScaledObject", Config: `{"httpScaledObjectName":"wbe"}`, Weight: 20, After: "=",
 			Want: `HTTPScaledObject "shop/wbe" of rollout "shop/web": httpscaledobjects.http.keda.sh "wbe" not found: create ` +
@@ -143,6 +156,12 @@ func InvalidCalls() []InvalidCall {
 				`"shop/api": give rollout "shop/web" ` +
 				`an HTTPScaledObject of its own in ` + configField + `.httpScaledObjectName`,
 		},
+	}
+}
+
+// overwrittenAnnotations returns the rows about annotations that the router replaces or removes.
+func overwrittenAnnotations() []InvalidCall {
+	return []InvalidCall{
 		{Name: "an annotation that is not YAML, which is overwritten", Annotation: "{{{", Weight: 20, After: At20},
 		{
 			Name: "a huge annotation, which is overwritten", Annotation: strings.Repeat("- {service: a, weight: 1}\n", 8000),
@@ -160,7 +179,7 @@ func InvalidCalls() []InvalidCall {
 			Name: "a manual edit, which is removed after the canary", Annotation: "- {service: web-canary, weight: 100}\n",
 			Weight: 0, After: "",
 		},
-	}...)
+	}
 }
 
 // invalidManagedRoutes returns the rows about header and mirror routes.

@@ -74,8 +74,8 @@ func (r *Reader) All(ctx context.Context) (*facts.Facts, error) {
 		return nil, err
 	}
 	cluster := &facts.Facts{Now: time.Now(), CRDs: map[string]facts.CRD{}}
-	steps := append(r.controllerSteps(), step{facts.Nodes, r.nodes}, step{facts.CRDs, r.crds},
-		step{facts.Webhook, r.webhook})
+	steps := append(r.controllerSteps(), step{facts.Deployments, r.proxies}, step{facts.Nodes, r.nodes},
+		step{facts.CRDs, r.crds}, step{facts.Webhook, r.webhook})
 	// Rollouts are read before the objects that they depend on: objects that exist for a weight existed before it.
 	steps = append(steps, step{facts.Rollouts, r.rollouts}, step{facts.HTTPScaledObjects, r.httpScaledObjects},
 		step{facts.Routes, r.routes}, step{facts.Services, r.services}, step{facts.EndpointSlices, r.endpoints},
@@ -236,6 +236,18 @@ func (r *Reader) deployments(ctx context.Context, cluster *facts.Facts) error {
 			if deployment.Labels[name] == "keda-operator" {
 				cluster.Operator = deployment
 			}
+		}
+	}
+	return err
+}
+
+// proxies reads the Deployments of proxies in all namespaces.
+func (r *Reader) proxies(ctx context.Context, cluster *facts.Facts) error {
+	items, err := list[appsv1.Deployment](ctx, r, "apps/v1", "deployments", "", "app="+facts.ProxyService)
+	cluster.Proxies = map[string]*appsv1.Deployment{}
+	for i := range items {
+		if items[i].Name == facts.ProxyService {
+			cluster.Proxies[items[i].Namespace] = &items[i]
 		}
 	}
 	return err

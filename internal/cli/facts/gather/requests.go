@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// adminPort is the port of Envoy's admin interface in proxies, see config/kedify-proxy/configmap.yaml.
-	adminPort = "9901"
+	// statusPort is the port of proxies for statistics, see config/kedify-proxy/configmap.yaml.
+	statusPort = "9901"
 	// requestsCounter is Envoy's counter of the requests that it has sent to a cluster
 	// (https://www.envoyproxy.io/docs/envoy/latest/configuration/upstream/cluster_manager/cluster_stats).
 	requestsCounter = "upstream_rq_total"
@@ -27,7 +27,7 @@ const (
 	maxParallel = 16
 )
 
-// errNotEnvoyStats reports a response that is not from Envoy's admin interface.
+// errNotEnvoyStats reports a response that does not contain Envoy's statistics.
 var errNotEnvoyStats = errors.New("not Envoy statistics")
 
 // ProxyRequests returns how many requests each Ready proxy of an HTTPScaledObject has sent to each Service since its
@@ -78,7 +78,7 @@ func (r *Reader) counters(ctx context.Context, namespace, pod, prefix string) (m
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	body, err := r.client.Do(ctx, kube.Request{
-		Path: []string{"api", "v1", "namespaces", namespace, "pods", pod + ":" + adminPort, "proxy", "stats"},
+		Path: []string{"api", "v1", "namespaces", namespace, "pods", pod + ":" + statusPort, "proxy", "stats"},
 		Query: map[string]string{
 			"format": "json", "filter": "^cluster\\." + regexp.QuoteMeta(prefix) + `[^/]+\.` + requestsCounter + "$",
 		},
@@ -89,7 +89,7 @@ func (r *Reader) counters(ctx context.Context, namespace, pod, prefix string) (m
 	return parseCounters(body, "cluster."+prefix)
 }
 
-// parseCounters parses a response of Envoy's admin interface. A missing counter means no requests.
+// parseCounters parses Envoy's statistics in JSON. A missing counter means no requests.
 func parseCounters(body []byte, prefix string) (map[string]int64, error) {
 	var response struct {
 		Stats *[]struct {

@@ -59,7 +59,9 @@ func files(component Component) []string {
 		return []string{"scaler/rbac.yaml", "scaler/service.yaml", "scaler/deployment.yaml"}
 	case Agent:
 		// The webhook is last: once it exists, ScaledObjects with kedify-http triggers require the agent.
-		return []string{"agent/rbac.yaml", "agent/service.yaml", "agent/deployment.yaml", "agent/webhook.yaml"}
+		return []string{
+			"agent/rbac.yaml", "agent/admission.yaml", "agent/service.yaml", "agent/deployment.yaml", "agent/webhook.yaml",
+		}
 	default:
 		return nil
 	}

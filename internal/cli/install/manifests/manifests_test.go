@@ -67,6 +67,7 @@ Role:keda/kedify-http-interceptor RoleBinding:keda/kedify-http-interceptor
 ClusterRole:kedify-http-interceptor-tls
 Service:keda/keda-add-ons-http-interceptor-kedify-proxy-metric-sink Service:keda/keda-add-ons-http-interceptor-proxy
 Service:keda/keda-add-ons-http-interceptor-admin Service:keda/keda-add-ons-http-interceptor-metrics Deployment:keda/keda-add-ons-http-interceptor
+PodDisruptionBudget:keda/keda-add-ons-http-interceptor
 ConfigMap:shop/kedify-proxy-bootstrap Service:shop/kedify-proxy Service:shop/kedify-proxy-admin PodDisruptionBudget:shop/kedify-proxy Deployment:shop/kedify-proxy
 ConfigMap:web/kedify-proxy-bootstrap Service:web/kedify-proxy Service:web/kedify-proxy-admin PodDisruptionBudget:web/kedify-proxy Deployment:web/kedify-proxy
 ServiceAccount:keda/kedify-http-scaler`)
@@ -214,6 +215,8 @@ func TestPaths(t *testing.T) {
 		"api/v1/namespaces/shop/configmaps", "api/v1/namespaces/shop/services",
 		"api/v1/namespaces/web/configmaps", "api/v1/namespaces/web/services",
 		"apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations",
+		"apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+		"apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
 		"apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 		"apis/apps/v1/namespaces/keda/deployments", "apis/apps/v1/namespaces/shop/deployments",
 		"apis/apps/v1/namespaces/web/deployments",

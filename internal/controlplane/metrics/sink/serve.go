@@ -142,8 +142,9 @@ func (s *Sink) stream(w http.ResponseWriter, r *http.Request) error {
 	}
 	m, err := s.memberOf(r, address)
 	if err != nil {
-		s.logger.WarnContext(ctx, "metric stream rejected", slog.String("peer", r.RemoteAddr),
-			slog.String("reason", status.Convert(err).Message()))
+		reason := status.Convert(err).Message()
+		s.logger.Log(ctx, s.rejections.Level(address, reason), "metric stream rejected", slog.String("peer", r.RemoteAddr),
+			slog.String("reason", reason))
 		return err
 	}
 	ctx, end := context.WithCancelCause(ctx)

@@ -78,6 +78,7 @@ type Sink struct {
 	stopping      chan struct{} // closed when Serve ends
 	waiting       chan struct{} // contains an element for each stream that waits for its proxy
 	reports       reportCache
+	rejections    server.PeerLog
 
 	mu      sync.Mutex // guards the fields below
 	meter   *metrics.Meter

@@ -81,11 +81,7 @@ func addSection(p *Parsed, key, section, text string) {
 	}
 	for _, path := range slices.Sorted(maps.Keys(values)) {
 		value := values[path]
-		path = strings.TrimPrefix(path, section+".") // Kedify's keys repeat the section
-		if path == section && value == "<nil>" {
-			continue
-		}
-		path = section + "." + path
+		path = section + "." + strings.TrimPrefix(path, section+".") // Kedify's keys repeat the section
 		if problem := assign(new(model.EnvoySettings), path, value); problem != "" {
 			p.rejected = append(p.rejected, path)
 			p.Problems = append(p.Problems, problem)
@@ -182,7 +178,7 @@ func parseYAML(text string) (values map[string]string, problem string) {
 	return values, ""
 }
 
-// flatten adds the leaves of a value.
+// flatten adds the leaves of a value. A null is none: in the JSON of Envoy's messages it means that a field is not set.
 func flatten(path string, value any, into map[string]string) {
 	switch typed := value.(type) {
 	case map[string]any:
@@ -201,6 +197,7 @@ func flatten(path string, value any, into map[string]string) {
 		if len(texts) > 0 {
 			into[path] = strings.Join(texts, ",")
 		}
+	case nil:
 	default:
 		into[path] = fmt.Sprint(typed)
 	}
@@ -236,5 +233,5 @@ func conflict(settings *model.EnvoySettings, values map[string]string) (problem 
 		return fmt.Sprintf("%s: invalid value \"%v\": use at least base_ejection_time, %v", pathMaxEjection, outliers.Max,
 			leastEjection), []string{pathMaxEjection}
 	}
-	return "", nil
+	return tlsConflict(settings.Cluster.TLS)
 }

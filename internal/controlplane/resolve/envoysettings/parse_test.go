@@ -1,6 +1,13 @@
 package envoysettings_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
 	"os"
 	"regexp"
 	"slices"
@@ -46,6 +53,24 @@ func TestParse(t *testing.T) {
 				Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(0)},
 			},
 		},
+		"no time limits, without a unit": {
+			map[string]string{
+				"route":   "{timeout: 0, idle_timeout: '0', retry_policy: {per_try_timeout: -0s}}",
+				"cluster": "connect_timeout: 0",
+			},
+			model.EnvoySettings{
+				Route: model.RouteSettings{
+					Timeout:     model.Given[time.Duration]{IsGiven: true},
+					IdleTimeout: model.TimeoutOf(0), PerTryTimeout: model.TimeoutOf(0),
+				},
+				Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(0)},
+			},
+		},
+		"nulls, which set nothing": {map[string]string{
+			"route":                "idle_timeout:\nretry_policy: ~\ntimeout: 1s",
+			"cluster":              "{lb_policy: null, circuit_breakers: {thresholds: [{max_requests: }]}, outlier_detection: {}}",
+			"envoy-config-cluster": "cluster:\n  connect_timeout:\n",
+		}, model.EnvoySettings{Route: model.RouteSettings{Timeout: model.Given[time.Duration]{Value: time.Second, IsGiven: true}}}},
 		"all cluster settings": {map[string]string{"cluster": `{connect_timeout: 1s, lb_policy: LEAST_REQUEST, least_request_lb_config: {choice_count: 3,
 			slow_start_config: {slow_start_window: 60s, min_weight_percent: {value: 0}}},
 			circuit_breakers: {thresholds: [{max_connections: 1, max_pending_requests: 2, max_requests: 3, max_retries: 4}]}}`}, model.EnvoySettings{Cluster: model.ClusterSettings{
@@ -211,6 +236,33 @@ func TestParseErrors(t *testing.T) {
 			cluster("{circuit_breakers: {thresholds: [{max_retries: 5, retry_budget: {budget_percent: {value: 20}}}]}}"),
 			"cluster.circuit_breakers.thresholds[0].max_retries: Envoy ignores it",
 		},
+		"a CA that is none": {
+			cluster(validation("{trusted_ca: {inline_string: yes}}")),
+			`cluster.transport_socket.typed_config.common_tls_context.validation_context.trusted_ca.inline_string: ` +
+				`invalid value "true": use one or more certificates in PEM`,
+		},
+		"a key in a CA": {
+			cluster(validation(`{trusted_ca: {inline_string: "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"}}`)),
+			`cluster.transport_socket.typed_config.common_tls_context.validation_context.trusted_ca.inline_string: `,
+		},
+		"half a certificate": {
+			cluster(validation(`{trusted_ca: {inline_string: "-----BEGIN CERTIFICATE-----\nAAAA\n"}}`)),
+			`cluster.transport_socket.typed_config.common_tls_context.validation_context.trusted_ca.inline_string: `,
+		},
+		"a name without a CA": {
+			cluster(validation("{match_typed_subject_alt_names: [{matcher: {exact: shop.apps.svc}}]}")),
+			`cluster.transport_socket.typed_config.common_tls_context.validation_context.trusted_ca.inline_string: missing: `,
+		},
+		"a suffix without a dot": {
+			cluster(validation("{match_typed_subject_alt_names: [{matcher: {suffix: apps.svc}}]}")),
+			`cluster.transport_socket.typed_config.common_tls_context.validation_context.match_typed_subject_alt_names[0].` +
+				`matcher.suffix: invalid value "apps.svc": use a dot and a DNS name`,
+		},
+		"a list of names": {
+			cluster(validation("{match_typed_subject_alt_names: [{matcher: {exact: 'a.test,b.test'}}]}")),
+			`cluster.transport_socket.typed_config.common_tls_context.validation_context.match_typed_subject_alt_names[0].` +
+				`matcher.exact: invalid value "a.test,b.test": use a DNS name`,
+		},
 		"one of three": {
 			map[string]string{
 				"route": "{idle_timeout: 1m, timeout: never}", "cluster": "{circuit_breakers: {thresholds: [{max_requests: 7}]}}",
@@ -220,6 +272,56 @@ func TestParseErrors(t *testing.T) {
 		"Kedify's key, one of two": {
 			map[string]string{"envoy-config-cluster": "{connect_timeout: 1s, lb_policy: RING_HASH}", "envoy-config-route": "route: [a"},
 			`cluster.lb_policy: invalid value "RING_HASH"`,
+		},
+		"negative time": {
+			route("{timeout: -1s}"),
+			`route.timeout: invalid value "-1s": use a time from 0s to 24h0m0s, such as 10s, or 0s for no limit`,
+		},
+		"negative time without activity": {route("{idle_timeout: -1ns}"), `route.idle_timeout: invalid value "-1ns"`},
+		"time beyond the range": {
+			route("{retry_policy: {per_try_timeout: 99999999h}}"),
+			`route.retry_policy.per_try_timeout: invalid value "99999999h"`,
+		},
+		"negative connect timeout": {cluster("{connect_timeout: -0.5s}"), `cluster.connect_timeout: invalid value "-0.5s"`},
+		"pause of zero": {
+			route("{retry_policy: {retry_back_off: {base_interval: 0s}}}"),
+			`route.retry_policy.retry_back_off.base_interval: invalid value "0s": use a time from 1ms`,
+		},
+		"ejection without end": {
+			cluster("{outlier_detection: {base_ejection_time: 99999999h}}"),
+			`cluster.outlier_detection.base_ejection_time: invalid value "99999999h"`,
+		},
+		"interval of zero": {
+			cluster("{outlier_detection: {interval: 0}}"), `cluster.outlier_detection.interval: invalid value "0"`,
+		},
+		"slow start of zero": {
+			cluster("{round_robin_lb_config: {slow_start_config: {slow_start_window: 0s}}}"),
+			`cluster.round_robin_lb_config.slow_start_config.slow_start_window: invalid value "0s"`,
+		},
+		"Kedify's key, a text": {
+			map[string]string{"envoy-config-route": "3600s"}, `key envoy-config-route: "3600s" is not an object`,
+		},
+		"Kedify's key, a list": {
+			map[string]string{"envoy-config-cluster": "- lb_policy: RANDOM"},
+			`key envoy-config-cluster: "- lb_policy: RANDOM" is not an object`,
+		},
+		"Kedify's key, a number below it": {
+			map[string]string{"envoy-config-route": "route: 5"}, "route.route: unsupported setting: remove it",
+		},
+		"Kedify's key, seconds as a number": {
+			map[string]string{"envoy-config-route": "route: {idle_timeout: 3600}"},
+			`route.idle_timeout: invalid value "3600": use a time`,
+		},
+		"Kedify's key, seconds as an object": {
+			map[string]string{"envoy-config-route": "route: {idle_timeout: {seconds: 3600}}"},
+			"route.idle_timeout.seconds: unsupported setting: remove it",
+		},
+		"Kedify's key, a Boolean for a policy": {
+			map[string]string{"envoy-config-cluster": "lb_policy: yes"}, `cluster.lb_policy: invalid value "`,
+		},
+		"Kedify's key, a text for a number": {
+			map[string]string{"envoy-config-cluster": "cluster: {circuit_breakers: {thresholds: [{max_requests: many}]}}"},
+			`cluster.circuit_breakers.thresholds[0].max_requests: invalid value "many"`,
 		},
 		"two errors": {
 			map[string]string{"cluster": "{a: 1}", "route": "{b: 2}"},
@@ -238,6 +340,55 @@ func TestParseErrors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// validation returns the text of key cluster with a validation context.
+func validation(context string) string {
+	return "{transport_socket: {typed_config: {common_tls_context: {validation_context: " + context + "}}}}"
+}
+
+// TestTLSSettings has a CA of two certificates and a name. Text between the certificates is ignored.
+func TestTLSSettings(t *testing.T) {
+	t.Parallel()
+	first, second := certificate(t), certificate(t)
+	for matcher, want := range map[string]model.UpstreamTLS{
+		"":                                {CA: first + second},
+		"{exact: shop.apps.svc}":          {CA: first + second, Name: "shop.apps.svc"},
+		"{suffix: .apps.svc}":             {CA: first + second, NameSuffix: ".apps.svc"},
+		"{exact: a.test, suffix: .a.com}": {CA: first + second, Name: "a.test"},
+	} {
+		names := ""
+		if matcher != "" {
+			names = ", match_typed_subject_alt_names: [{matcher: " + matcher + "}]"
+		}
+		text, err := json.Marshal("# ours\n" + first + "\n# theirs\n" + second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parsed := envoysettings.Parse(map[string]string{
+			"cluster": validation("{trusted_ca: {inline_string: " + string(text) + "}" + names + "}"),
+		})
+		got, conflicts := parsed.Settings()
+		isConflict := want.Name != "" && strings.Contains(matcher, "suffix")
+		if diff := cmp.Diff(want, got.Cluster.TLS); diff != "" || len(parsed.Problems) > 0 || len(conflicts) > 0 != isConflict {
+			t.Errorf("%s: %v, %v (-want +got):\n%s", matcher, parsed.Problems, conflicts, diff)
+		}
+	}
+}
+
+// certificate returns a certificate in PEM.
+func certificate(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 // TestOver corrects and breaks a ConfigMap: an invalid value keeps its previous one, and nothing else.

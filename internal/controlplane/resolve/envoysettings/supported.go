@@ -56,7 +56,7 @@ func Supported() []Setting {
 // supportedSettings returns all settings, those of routes first.
 func supportedSettings() []setting {
 	return slices.Concat(routeSettings(), clusterSettings(), balanceSettings("round_robin_lb_config", roundRobin),
-		balanceSettings("least_request_lb_config", leastRequest), failureSettings())
+		balanceSettings("least_request_lb_config", leastRequest), failureSettings(), tlsSettings())
 }
 
 // routeSettings returns the settings of routes.

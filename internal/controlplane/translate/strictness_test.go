@@ -1,0 +1,71 @@
+package translate_test
+
+import (
+	"errors"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+)
+
+// TestStrictness: the listeners for clients have the configured actions. The fallback listener has none: its requests
+// have passed another listener.
+func TestStrictness(t *testing.T) {
+	t.Parallel()
+	type configured struct {
+		underscores corev3.HttpProtocolOptions_HeadersWithUnderscoresAction
+		slashes     hcmv3.HttpConnectionManager_PathWithEscapedSlashesAction
+		areMerged   bool
+	}
+	options := holdOptions()
+	options.Strictness = translate.Strictness{
+		UnderscoreHeaders: translate.Drop, EscapedSlashes: translate.Unescape, MergeSlashes: true,
+	}
+	strict := configured{
+		corev3.HttpProtocolOptions_DROP_HEADER, hcmv3.HttpConnectionManager_UNESCAPE_AND_FORWARD, true,
+	}
+	for name, want := range map[string]struct {
+		options translate.Options
+		clients configured
+	}{
+		"the defaults": {holdOptions(), configured{}},
+		"strict":       {options, strict},
+	} {
+		for listener, manager := range managersOf(t, want.options) {
+			wanted := want.clients
+			if listener == translate.HoldName {
+				wanted = configured{}
+			}
+			got := configured{
+				manager.GetCommonHttpProtocolOptions().GetHeadersWithUnderscoresAction(),
+				manager.GetPathWithEscapedSlashesAction(), manager.GetMergeSlashes(),
+			}
+			if diff := cmp.Diff(wanted, got, cmp.AllowUnexported(configured{})); diff != "" {
+				t.Errorf("%s: listener %s (-want +got):\n%s", name, listener, diff)
+			}
+		}
+	}
+}
+
+// TestUnknownStrictness has invalid actions and their errors.
+func TestUnknownStrictness(t *testing.T) {
+	t.Parallel()
+	if err := translate.DefaultOptions().Strictness.Check(); err != nil {
+		t.Errorf("the defaults: %v", err)
+	}
+	for want, strictness := range map[string]translate.Strictness{
+		`--underscore-headers: unknown action "no": use drop, keep, reject`: {
+			UnderscoreHeaders: "no", EscapedSlashes: translate.Keep,
+		},
+		`--escaped-slashes: unknown action "drop": use keep, redirect, reject, unescape`: {
+			UnderscoreHeaders: translate.Keep, EscapedSlashes: translate.Drop,
+		},
+	} {
+		if err := strictness.Check(); !errors.Is(err, translate.ErrStrictness) || err.Error() != want {
+			t.Errorf("%+v: error %v, want %s", strictness, err, want)
+		}
+	}
+}
