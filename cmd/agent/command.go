@@ -57,9 +57,6 @@ type settings struct {
 // envPrefix is the prefix of the environment variables for flags.
 const envPrefix = "KEDIFY_AGENT_"
 
-// defaultTLSSecret is the default name of the Secret with the interceptor's certificate.
-const defaultTLSSecret = "kedify-http-interceptor-tls"
-
 // webhookService is the Service by which the API server reaches the webhook.
 const webhookService = "kedify-http-agent"
 
@@ -116,11 +113,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 		"`time` after Service kedify-proxy lost its last ready endpoint until backends may point to it again")
 
 	s.addProxyFlags(flags)
-	flags.StringVar(&s.interceptorTLSSecret, "interceptor-tls-secret", defaultTLSSecret,
-		"`name` of the Secret with the interceptor's certificate, which the agent creates and renews, and whose CA the "+
-			"proxies trust; empty: proxies connect to the interceptor without TLS")
-	flags.BoolVar(&s.externalTLSSecret, "external-tls-secret", false,
-		"someone else, such as cert-manager, creates and renews the Secret of --interceptor-tls-secret")
+	s.addInterceptorFlags(flags)
 	flags.StringVar(&s.webhookAddress, "webhook-address", ":9443",
 		"`address` of the mutating webhook; "+
 			"empty disables it: triggers are then converted after they are stored")
@@ -171,6 +164,15 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 			"longer than load balancers take to apply an Ingress")
 }
 
+// addInterceptorFlags declares the flags of the certificate of the interceptor.
+func (s *settings) addInterceptorFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&s.interceptorTLSSecret, "interceptor-tls-secret", "",
+		"`name` of the Secret with the interceptor's certificate, which the agent creates and renews, and whose CA the "+
+			"proxies trust; by default proxies connect to the interceptor without TLS")
+	flags.BoolVar(&s.externalTLSSecret, "external-tls-secret", false,
+		"read the Secret of --interceptor-tls-secret only: cert-manager or a person creates and renews it")
+}
+
 // proxySettings returns the settings of the proxies that the agent installs.
 func (s *settings) proxySettings() (parsed proxies.Settings, err error) {
 	parsed.InterceptorNamespace = s.podNamespace
@@ -219,6 +221,10 @@ func (s *settings) check() error {
 	if host, port, err := net.SplitHostPort(s.scalerAddress); err != nil || host == "" || port == "" {
 		return fmt.Errorf("%w: --scaler-address: %q has no host or no port: use an address such as scaler.keda:9090",
 			errSetting, s.scalerAddress)
+	}
+	if s.externalTLSSecret && s.interceptorTLSSecret == "" {
+		return fmt.Errorf("%w: --external-tls-secret: there is no name of the Secret: set --interceptor-tls-secret",
+			errSetting)
 	}
 	_, err := s.proxySettings()
 	return err

@@ -16,8 +16,7 @@ func TestSettings(t *testing.T) {
 		scalerAddress: "keda-add-ons-http-external-scaler.keda:9090",
 		autowire:      true, autowireCoolDown: 30 * time.Second,
 		installProxies: true, proxyReplicas: 1, proxyRemovalDelay: time.Minute,
-		interceptorTLSSecret: "kedify-http-interceptor-tls",
-		webhookAddress:       ":9443", webhookSecret: "kedify-http-agent-webhook", webhookName: "kedify-http-agent",
+		webhookAddress: ":9443", webhookSecret: "kedify-http-agent-webhook", webhookName: "kedify-http-agent",
 		healthAddress: ":8081", metricsAddress: ":2223", podNamespace: "keda",
 		shutdownDelay: 3 * time.Second, shutdownDeadline: 15 * time.Second, logFormat: "json", logLevel: "info",
 	}
@@ -51,6 +50,11 @@ func TestSettings(t *testing.T) {
 		"the address of the Pod": {
 			environment: map[string]string{"POD_IP": "2001:db8::1"},
 			want:        changed(func(s *settings) { s.podIP = "2001:db8::1" }),
+		},
+		"TLS to the interceptor": {
+			environment: map[string]string{"KEDIFY_AGENT_INTERCEPTOR_TLS_SECRET": "tls"},
+			args:        []string{"--external-tls-secret"},
+			want:        changed(func(s *settings) { s.interceptorTLSSecret, s.externalTLSSecret = "tls", true }),
 		},
 	}
 	for name, test := range tests {
@@ -99,6 +103,9 @@ func TestInvalidSettings(t *testing.T) {
 		},
 		"no address of a Pod": {
 			args: []string{"--pod-ip=pod"}, wantMessage: `invalid setting: --pod-ip: ParseAddr("pod")`,
+		},
+		"a Secret of cert-manager without a name": {
+			args: []string{"--external-tls-secret"}, wantMessage: "--external-tls-secret: there is no name of the Secret",
 		},
 		"an image with a space":         {args: []string{"--proxy-image=a b"}, wantMessage: `--proxy-image: invalid setting: "a b"`},
 		"an argument in place of flags": {args: []string{"start"}, wantMessage: `unknown command "start"`},

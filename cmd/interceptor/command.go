@@ -74,9 +74,6 @@ const (
 	defaultHeld             = 10_000
 )
 
-// defaultTLSSecret is the default name of the Secret with the interceptor's certificate, which the agent creates.
-const defaultTLSSecret = "kedify-http-interceptor-tls"
-
 // envPrefix is the prefix of the environment variables for flags.
 const envPrefix = "KEDIFY_INTERCEPTOR_"
 
@@ -147,10 +144,10 @@ func (s *settings) addAddressFlags(flags *pflag.FlagSet) {
 		"`address` for /livez and /readyz; any other request gets 503")
 	flags.StringVar(&s.adminAddress, "admin-address", ":9090", "`address` of the admin server (/queue, /demand, pprof)")
 	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus)")
-	flags.StringVar(&s.interceptorTLSSecret, "interceptor-tls-secret", defaultTLSSecret,
-		"`name` of the Secret in --pod-namespace with the certificate of the ports for proxies, which serve TLS and "+
-			"plaintext; proxies without TLS or without a token receive no private keys. Empty: plaintext only, private keys "+
-			"included")
+	flags.StringVar(&s.interceptorTLSSecret, "interceptor-tls-secret", "",
+		"`name` of the Secret in --pod-namespace with the certificate of the ports for proxies: they serve TLS and "+
+			"plaintext, and proxies without TLS or without a token receive no private keys; by default plaintext only, "+
+			"with private keys")
 }
 
 // addProxyFlags adds the flags of the configuration of all proxies.

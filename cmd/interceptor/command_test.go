@@ -18,10 +18,10 @@ import (
 func TestSettings(t *testing.T) {
 	standard := settings{
 		xdsAddress: ":5678", sinkAddress: ":9901", proxyAddress: ":8080", adminAddress: ":9090",
-		metricsAddress: ":2223", interceptorTLSSecret: "kedify-http-interceptor-tls",
-		translate: translate.DefaultOptions(),
-		patience:  20 * time.Minute,
-		limits:    holding.Limits{Object: 1000, Namespace: 4000, Proxy: 1500, Total: 10_000},
+		metricsAddress: ":2223",
+		translate:      translate.DefaultOptions(),
+		patience:       20 * time.Minute,
+		limits:         holding.Limits{Object: 1000, Namespace: 4000, Proxy: 1500, Total: 10_000},
 
 		waitingPages: true, envoySettings: true,
 		podName: "pod-1", podNamespace: "keda", maxObjects: 1000, maxHosts: 5000,
@@ -95,6 +95,10 @@ func TestSettings(t *testing.T) {
 					UnderscoreHeaders: translate.Drop, EscapedSlashes: translate.Redirect, MergeSlashes: true,
 				}
 			}),
+		},
+		"TLS for proxies": {
+			environment: map[string]string{"KEDIFY_INTERCEPTOR_INTERCEPTOR_TLS_SECRET": "tls"},
+			want:        changed(func(s *settings) { s.interceptorTLSSecret = "tls" }),
 		},
 		"a flag counts before the environment": {
 			environment: map[string]string{"KEDIFY_INTERCEPTOR_XDS_ADDRESS": ":1"},

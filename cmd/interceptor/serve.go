@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -17,14 +16,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/identity"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/election"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
@@ -80,9 +77,7 @@ type process struct {
 	sink     *sink.Sink
 	checks   *extauthz.Server
 	reporter *status.Reporter
-	// certificates are those of the ports for proxies, nil without TLS.
-	certificates *transport.Certificates
-	identities   *controlplane.Identities
+	security security
 }
 
 // newProcess creates the components of the interceptor and starts none.
@@ -102,28 +97,19 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		return nil, err
 	}
 	holding := &controlplane.Holding{Server: answers, Timeout: chosen.patience}
-	var certificates *transport.Certificates
-	var identities *controlplane.Identities
-	var identify func(context.Context) (string, error)
-	if chosen.interceptorTLSSecret != "" {
-		certificates = &transport.Certificates{Name: transport.Name(chosen.podNamespace)}
-		identities = &controlplane.Identities{Verifier: identity.New(api.reviewToken, time.Now), Logger: logger}
-		identify = identities.Fleet
-	}
-	discovery := xds.NewServer(xds.Options{
-		Identify: identify,
-		Grace:    chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Callbacks: holding,
+	secured := newSecurity(chosen, api, logger)
+	discovery := xds.NewServer(secured.discovery(xds.Options{
+		Grace: chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Callbacks: holding,
 		MembershipHint:   membershipHint,
 		DrainedListeners: translate.ClientListeners(),
 		DrainDelay:       xds.DefaultDrainDelay,
 		IPv6Listeners:    translate.IPv6Listeners(),
-	})
-	if reporter, err = newReporter(chosen, api, discovery, certificates, registry, logger); err != nil {
+	}))
+	if reporter, err = newReporter(chosen, api, discovery, secured, registry, logger); err != nil {
 		return nil, err
 	}
 	p := &process{
-		settings: chosen, logger: logger, xds: discovery, checks: answers, reporter: reporter,
-		certificates: certificates, identities: identities,
+		settings: chosen, logger: logger, xds: discovery, checks: answers, reporter: reporter, security: secured,
 	}
 	if err := p.addLoop(api, registry, holding); err != nil {
 		return nil, err
@@ -134,10 +120,10 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 
 // newReporter returns the reporter of the states that the proxies of a discovery server have ACKed.
 func newReporter(
-	chosen settings, api clients, discovery *xds.Server, certificates *transport.Certificates,
-	registry *prometheus.Registry, logger *slog.Logger,
+	chosen settings, api clients, discovery *xds.Server, secured security, registry *prometheus.Registry,
+	logger *slog.Logger,
 ) (*status.Reporter, error) {
-	options := status.Options{
+	return status.New(secured.peers(status.Options{
 		Client: api.statusClient(logger),
 		Source: controlplane.ProxyStates{Server: discovery},
 		Elect: election.Elector{
@@ -147,44 +133,30 @@ func newReporter(
 		Replica:    chosen.podName,
 		Registerer: registry,
 		Logger:     logger,
-	}
-	if certificates != nil {
-		options.PeerCredentials, options.IsReplica = certificates.Credentials(), certificates.IsReplica
-	}
-	return status.New(options)
+	}))
 }
 
 // addLoop adds the metric sink, and the loop that publishes to the other components and to observer.
 func (p *process) addLoop(api clients, registry *prometheus.Registry, observer ingest.Observer) (err error) {
-	var identify func(*http.Request) (model.Fleet, string, error)
-	if p.identities != nil {
-		identify = p.identities.Proxy
-	}
-	p.sink, err = sink.New(sink.Options{
-		Identify: identify,
-		Replica:  p.settings.podName, Now: time.Now, MaxStreams: p.settings.maxStreams, Hint: membershipHint,
+	p.sink, err = sink.New(p.security.sink(sink.Options{
+		Replica: p.settings.podName, Now: time.Now, MaxStreams: p.settings.maxStreams, Hint: membershipHint,
 		Queued:     p.checks.Counts,
 		Registerer: registry, Logger: p.logger,
-	})
+	}))
 	if err != nil {
 		return err
 	}
 	p.settings.translate.IPv6 = true // The discovery server sends IPv6Listeners to proxies with an IPv6 address only.
-	var setCertificate func(map[string][]byte) (string, error)
-	if p.certificates != nil {
-		p.settings.translate.Hold.Name, setCertificate = p.certificates.Name, p.certificates.Set
-	}
-	p.loop, err = ingest.New(ingest.Options{
-		SetCertificate: setCertificate,
-		Sources:        api.sources(p.settings),
-		Resolve:        p.settings.resolve(),
-		Translate:      p.settings.translate,
-		Publisher:      controlplane.Publisher{Server: p.xds, Sink: p.sink, Checks: p.checks},
-		Observers:      []ingest.Observer{p.reporter, controlplane.DemandObserver{Sink: p.sink}, observer},
-		Interval:       p.settings.batchInterval,
-		Registerer:     registry,
-		Logger:         p.logger,
-	})
+	p.loop, err = ingest.New(p.security.ingest(ingest.Options{
+		Sources:    api.sources(p.settings),
+		Resolve:    p.settings.resolve(),
+		Translate:  p.settings.translate,
+		Publisher:  controlplane.Publisher{Server: p.xds, Sink: p.sink, Checks: p.checks},
+		Observers:  []ingest.Observer{p.reporter, controlplane.DemandObserver{Sink: p.sink}, observer},
+		Interval:   p.settings.batchInterval,
+		Registerer: registry,
+		Logger:     p.logger,
+	}))
 	return err
 }
 
@@ -221,15 +193,6 @@ func (p *process) admin() http.Handler {
 	return mux
 }
 
-// listen opens a port for proxies, which serves TLS in addition to plaintext if there are certificates.
-func (p *process) listen(ctx context.Context, purpose, address, flag string) (net.Listener, error) {
-	listener, err := server.Listen(ctx, purpose, address, flag)
-	if err != nil || p.certificates == nil {
-		return listener, err
-	}
-	return p.certificates.Listen(listener, p.logger), nil
-}
-
 // serveMetricSink waits until the proxies of all fleets are known, then receives their metrics until ctx ends.
 func (p *process) serveMetricSink(ctx context.Context) error {
 	select {
@@ -237,7 +200,8 @@ func (p *process) serveMetricSink(ctx context.Context) error {
 		return nil
 	case <-p.loop.Seeded():
 	}
-	listener, err := p.listen(ctx, "metrics of proxies", p.settings.sinkAddress, "--metric-sink-address")
+	listener, err := p.security.listen(ctx, "metrics of proxies", p.settings.sinkAddress, "--metric-sink-address",
+		p.logger)
 	if err != nil {
 		return err
 	}
@@ -254,15 +218,11 @@ func (p *process) serveXDS(ctx context.Context) error {
 		return nil
 	case <-p.loop.Seeded():
 	}
-	listener, err := p.listen(ctx, "xDS", p.settings.xdsAddress, "--xds-address")
+	listener, err := p.security.listen(ctx, "xDS", p.settings.xdsAddress, "--xds-address", p.logger)
 	if err != nil {
 		return err
 	}
-	options := append(xds.GRPCOptions(), extauthz.GRPCOption())
-	if p.certificates != nil {
-		options = append(options, grpc.Creds(p.certificates.Credentials()))
-	}
-	grpcServer := grpc.NewServer(options...)
+	grpcServer := grpc.NewServer(p.security.grpcOptions(append(xds.GRPCOptions(), extauthz.GRPCOption())...)...)
 	p.xds.Register(grpcServer)
 	p.checks.Register(grpcServer)
 	p.reporter.Register(grpcServer)

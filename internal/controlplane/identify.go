@@ -5,15 +5,18 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"sync"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/identity"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // authorization is the header with a proxy's token.
@@ -36,33 +39,38 @@ func (i *Identities) Fleet(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	received, _ := metadata.FromIncomingContext(ctx)
-	header := ""
-	if values := received.Get(authorization); len(values) > 0 {
-		header = values[0]
+	var from netip.Addr // stays invalid without a peer, which no address of a proxy equals
+	if caller, isKnown := peer.FromContext(ctx); isKnown && caller.Addr != nil {
+		from, _ = server.PeerAddress(caller.Addr.String())
 	}
-	pod, err := i.verify(ctx, header)
+	pod, err := i.verify(ctx, from, received.Get(authorization))
 	return pod.Namespace, err
 }
 
 // Proxy implements sink.Options.Identify.
 func (i *Identities) Proxy(r *http.Request) (model.Fleet, string, error) {
-	if r.TLS == nil {
+	if !transport.IsSecure(r.Context()) {
 		return "", "", nil
 	}
-	pod, err := i.verify(r.Context(), r.Header.Get(authorization))
+	from, _ := server.PeerAddress(r.RemoteAddr)
+	pod, err := i.verify(r.Context(), from, r.Header.Values(authorization))
 	return model.Fleet(pod.Namespace), pod.Name, err
 }
 
-// verify returns the Pod of a header, the zero Pod if it proves nothing. The error is a gRPC status; a proxy retries.
-func (i *Identities) verify(ctx context.Context, header string) (identity.Pod, error) {
-	pod, err := i.Verifier.Verify(ctx, header)
+// verify returns the Pod of the Authorization headers of a peer, the zero Pod if they prove nothing. The error is a
+// gRPC status; a proxy retries.
+func (i *Identities) verify(ctx context.Context, from netip.Addr, headers []string) (identity.Pod, error) {
+	if len(headers) == 0 {
+		return identity.Pod{}, nil
+	}
+	pod, err := i.Verifier.Verify(ctx, from, headers[0])
 	switch {
 	case err == nil:
 		return pod, nil
 	case errors.Is(err, identity.ErrForbidden):
 		i.forbidden.Do(func() {
 			i.Logger.ErrorContext(ctx, "tokens of proxies cannot be reviewed: proxies are identified by their addresses and "+
-				"receive no private keys: apply config/interceptor, and restart the interceptor", "error", err)
+				"receive no private keys: apply config/interceptor-tls", "error", err)
 		})
 		return identity.Pod{}, nil
 	case errors.Is(err, identity.ErrInvalid):

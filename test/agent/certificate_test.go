@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -37,10 +38,25 @@ func trustedCA(t *testing.T, namespace string) string {
 	return file.Resources[0].Context.CA.Text
 }
 
-// TestCertificateOfTheInterceptor has the certificate that the agent creates, which the interceptor accepts, and proxies
-// that trust it, also after the Secret is deleted. It changes all namespaces, so it does not run in parallel.
+// TestCertificateOfTheInterceptor starts the agent with TLS and the permissions of config/interceptor-tls. It creates a
+// certificate, which the interceptor accepts, and proxies that trust it, also after the Secret is deleted. The admission
+// policies accept these proxies.
+//
+//nolint:paralleltest // it replaces the shared cluster
 func TestCertificateOfTheInterceptor(t *testing.T) {
-	team := namespace(t, "certificate")
+	definition, err := os.ReadFile(manifests + "crd/http.keda.sh_httpscaledobjects.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := clusterOfItsOwn(t)
+	apply(t, "", string(definition))
+	applyFiles(t, "", manifests+"agent/admission.yaml", manifests+"interceptor-tls/agent.yaml")
+	agent, _, err := shared.start(t.Context(), folder, "--interceptor-tls-secret=kedify-http-interceptor-tls")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = agent.Kill() })
+	team := namespace(t, "team")
 	apply(t, team, shop(simple))
 	awaitParts(t, team, len(proxyParts))
 	var first, second corev1.Secret
@@ -49,17 +65,40 @@ func TestCertificateOfTheInterceptor(t *testing.T) {
 	if ca, err := certificates.Set(first.Data); err != nil || ca != trustedCA(t, team) {
 		t.Errorf("the interceptor reads %v and the CA %s, proxies trust %s", err, ca, trustedCA(t, team))
 	}
-	deployment := awaitProxy(t, team, "are there", isThere)
+	deployment := awaitProxy(t, team, "have a token", func(found *appsv1.Deployment) bool {
+		volumes := found.Spec.Template.Spec.Volumes
+		return len(volumes) == 2 && volumes[1].Projected != nil
+	})
 	remove(t, interceptorSecret)
 	await.True(t, "another certificate", func() bool { return get(t, interceptorSecret, &second) })
-	await.True(t, "proxies trust it", func() bool { return strings.Contains(trustedCA(t, team), string(second.Data["ca.crt"])) })
+	await.True(t, "proxies trust it", func() bool {
+		return strings.Contains(trustedCA(t, team), string(second.Data["ca.crt"]))
+	})
 	if string(second.Data["ca.crt"]) == string(first.Data["ca.crt"]) {
 		t.Error("the new certificate has the old CA")
 	}
-	if now := awaitProxy(t, team, "are still there", isThere); now.Generation != deployment.Generation {
+	now := awaitProxy(t, team, "are still there", func(*appsv1.Deployment) bool { return true })
+	if now.Generation != deployment.Generation {
 		t.Error("the Deployment changed with the CA")
 	}
 }
 
-// isThere holds for any Deployment.
-func isThere(*appsv1.Deployment) bool { return true }
+// TestProxiesWithoutTLS: by default the agent creates no certificate, and proxies without a CA and a token.
+func TestProxiesWithoutTLS(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "without-tls")
+	apply(t, team, shop(simple))
+	awaitParts(t, team, len(proxyParts))
+	if get(t, interceptorSecret, new(corev1.Secret)) {
+		t.Error("the agent has created a certificate of the interceptor")
+	}
+	var configMap corev1.ConfigMap
+	get(t, part("ConfigMap", team), &configMap)
+	if len(configMap.Data) != 1 || strings.Contains(configMap.Data["envoy.yaml"], "tls") {
+		t.Errorf("the ConfigMap has TLS: %v", configMap.Data)
+	}
+	proxy := awaitProxy(t, team, "are there", func(*appsv1.Deployment) bool { return true })
+	if volumes := proxy.Spec.Template.Spec.Volumes; len(volumes) != 1 {
+		t.Errorf("the proxies have the volumes %v", volumes)
+	}
+}

@@ -53,9 +53,6 @@ func grantedPermissions() map[string]map[string]string {
 			"watch configmaps/kedify-proxy-template-values":                  "settings of Envoy",
 			"list configmaps/kedify-proxy-template-values-global in keda":    "settings of Envoy for all",
 			"watch configmaps/kedify-proxy-template-values-global in keda":   "settings of Envoy for all",
-			"list secrets/kedify-http-interceptor-tls in keda":               "its own certificate",
-			"watch secrets/kedify-http-interceptor-tls in keda":              "its own certificate",
-			"create tokenreviews.authentication.k8s.io":                      "the token of a proxy",
 			"create events.events.k8s.io":                                    "a validation error",
 			"create leases.coordination.k8s.io in keda":                      "the election",
 			"get leases.coordination.k8s.io/kedify-http-interceptor in keda": "the election",
@@ -67,6 +64,11 @@ func grantedPermissions() map[string]map[string]string {
 				"proxies, if the cluster role is bound only in some namespaces",
 			"watch endpointslices.discovery.k8s.io in keda": "the other replicas and the shared " +
 				"proxies, if the cluster role is bound only in some namespaces",
+		},
+		proxyTLSRoleFile: {
+			"list secrets/kedify-http-interceptor-tls in keda":  "its own certificate",
+			"watch secrets/kedify-http-interceptor-tls in keda": "its own certificate",
+			"create tokenreviews.authentication.k8s.io":         "the token of a proxy",
 		},
 		tlsRoleFile: {
 			"list secrets":  "a certificate, by the Secret's name, if a user has bound the role",
@@ -81,6 +83,13 @@ func grantedPermissions() map[string]map[string]string {
 			"watch endpointslices.discovery.k8s.io in keda": "the replicas of the interceptor",
 		},
 	}
+}
+
+// interceptorPermissions are all permissions of the interceptor that need no binding by users.
+func interceptorPermissions() []string {
+	granted := grantedPermissions()
+	all := slices.Collect(maps.Keys(granted[interceptorRoleFile]))
+	return slices.Sorted(slices.Values(slices.AppendSeq(all, maps.Keys(granted[proxyTLSRoleFile]))))
 }
 
 // controllerPermissions are the permissions of the Argo Rollouts controller that the router uses. The installation of
@@ -185,7 +194,7 @@ func TestAuthorizerAgrees(t *testing.T) {
 	shared.apply(t, "", routerOnlyBinding)
 	shared.apply(t, "", settingsOnlyBinding)
 	allowed := map[string][]string{
-		interceptorAccount: slices.Sorted(maps.Keys(grantedPermissions()[interceptorRoleFile])),
+		interceptorAccount: interceptorPermissions(),
 		scalerAccount:      slices.Sorted(maps.Keys(grantedPermissions()[scalerRoleFile])),
 		rolloutsAccount: slices.Concat(slices.Sorted(maps.Keys(grantedPermissions()[routerRoleFile])),
 			slices.Sorted(maps.Keys(controllerPermissions()))),

@@ -159,6 +159,7 @@ func (s *secureServer) localChanges() [][2]string {
 		{"{address: " + sinkService, "{address: 127.0.0.1"},
 		{"port_value: 5678", "port_value: " + s.port},
 		{"port_value: 9901", "port_value: 0"},
+		{"port_value: 9902", "port_value: 0"},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,7 +192,7 @@ func TestInterceptorIsKilled(t *testing.T) {
 }
 
 // TestInterceptorIsReplaced replaces the interceptor as a rolling update does: the new replica is ready before the old
-// one stops. No request fails, neither the queued ones nor those to a ready app.
+// one stops. No request fails, neither the queued ones nor those to a ready app. It has proxies with and without TLS.
 func TestInterceptorIsReplaced(t *testing.T) {
 	for name, certificate := range map[string]map[string][]byte{
 		"plaintext": nil, "TLS": kit.NewServerCertificate(t, transport.Name("keda")),
@@ -200,18 +201,18 @@ func TestInterceptorIsReplaced(t *testing.T) {
 	}
 }
 
-// replaceInterceptor is the test with a certificate of the interceptor.
+// replaceInterceptor is the test with a certificate of the interceptor, nil for proxies without TLS.
 func replaceInterceptor(t *testing.T, certificate map[string][]byte) {
 	t.Helper()
 	s := newEnvironmentWith(t, never, certificate)
 	first := s.replica(0)
 	s.proxy()
-	want := 0
-	if certificate == nil {
-		want = 1
+	log, err := first.Log()
+	if isProven := strings.Contains(string(log), `"authenticated":true`); err != nil || isProven != (certificate != nil) {
+		t.Errorf("the proxy is authenticated: %t, %v:\n%s", isProven, err, log)
 	}
-	if got, err := first.Metric(t.Context(), "kedify_xds_unauthenticated_streams"); err != nil || got != want {
-		t.Errorf("%d unauthenticated streams, %v; want %d", got, err, want)
+	if got, err := first.Metric(t.Context(), "kedify_xds_unauthenticated_streams"); err != nil || got != 0 {
+		t.Errorf("%d streams without keys, %v", got, err)
 	}
 	s.addEndpoint(1)
 	s.awaitAnswer(1)

@@ -27,8 +27,8 @@ const (
 	// overlap is how long proxies trust a new CA before a certificate of it is served. The kubelet updates a mounted
 	// ConfigMap within about two minutes.
 	overlap = 24 * time.Hour
-	// nextCertificateKey, nextKeyKey and nextCAKey are the keys of the Secret of the next certificate, which nobody
-	// serves yet.
+	// nextCertificateKey, nextKeyKey and nextCAKey are the keys of the Secret of the next certificate, which is not
+	// served yet.
 	nextCertificateKey, nextKeyKey, nextCAKey = "next.crt", "next.key", "next-ca.crt"
 )
 

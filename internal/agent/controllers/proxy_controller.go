@@ -95,8 +95,7 @@ func (p *ProxyReconciler) Reconcile(ctx context.Context, request ctrl.Request) (
 		return ctrl.Result{}, err
 	}
 	if p.CA != nil {
-		state.Settings.CA = p.CA()
-		if state.IsNeeded && state.Settings.CA == nil {
+		if state.Settings.CA = p.CA(); state.IsNeeded && state.Settings.CA == nil {
 			return ctrl.Result{RequeueAfter: retryAfter}, nil
 		}
 	}
@@ -375,19 +374,6 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 		return p.requests(autowire.ProxyNamespaces(route)...)
 	})
 	return optional.watch(apis.HTTPRouteKind(), &apis.HTTPRoute{}, wired, predicate.AnnotationChangedPredicate{})
-}
-
-// withBootstrap returns the requests for the namespaces that have a ConfigMap with a bootstrap.
-func (p *ProxyReconciler) withBootstrap(ctx context.Context, _ client.Object) []reconcile.Request {
-	var configMaps corev1.ConfigMapList
-	if err := p.Client.List(ctx, &configMaps, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "list the bootstraps of proxies")
-	}
-	var requests []reconcile.Request
-	for _, configMap := range configMaps.Items {
-		requests = append(requests, p.requests(configMap.Namespace)...)
-	}
-	return requests
 }
 
 // requests returns the requests for those of the namespaces in which proxies are installed.

@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -90,8 +91,8 @@ func (i *Installer) Uninstall(ctx context.Context, removal Removal) error {
 	return i.waitDeleted(ctx, managed, isLast)
 }
 
-// agentGenerated returns the objects that the agent creates at runtime. The Secret with the interceptor's certificate is
-// one of them unless someone else manages it.
+// agentGenerated returns the objects that the agent creates at runtime. The Secret with the interceptor's certificate
+// is one of them if it has the label of the agent.
 func (i *Installer) agentGenerated(ctx context.Context) ([]manifests.Reference, error) {
 	secret := func(name string) manifests.Reference {
 		return manifests.Reference{
@@ -105,6 +106,9 @@ func (i *Installer) agentGenerated(ctx context.Context) ([]manifests.Reference, 
 	exists, err := i.find(ctx, live, certificate.Path()...)
 	if exists && live.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent {
 		generated = append(generated, certificate)
+	}
+	if apierrors.IsForbidden(err) {
+		return generated, nil // The Secret exists only with TLS for proxies.
 	}
 	return generated, err
 }

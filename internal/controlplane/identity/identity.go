@@ -1,5 +1,6 @@
 // Package identity verifies which Pod a proxy is, by the token of its ServiceAccount that the kubelet mounts into the
-// Pod. The API server reviews a token once; later uses within a few minutes are answered from memory.
+// Pod. The API server reviews a token; uses within the next minutes are answered from memory. While the API server is
+// unavailable, a token that it has accepted before counts until it expires.
 package identity
 
 import (
@@ -9,6 +10,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -31,17 +35,18 @@ const (
 	maxAge = 2 * time.Minute
 	// maxReviews limits the reviews in memory, and maxToken the length of a token in bytes.
 	maxReviews, maxToken = 4096, 16 << 10
-	// reviewTimeout limits one review, and maxRunning the concurrent ones.
-	reviewTimeout, maxRunning = 5 * time.Second, 16
+	// reviewTimeout limits one review, and maxRunning the concurrent ones. maxPerPeer limits those of one peer, so that
+	// it cannot use all: a proxy opens two streams at the same time.
+	reviewTimeout, maxRunning, maxPerPeer = 5 * time.Second, 16, 2
 )
 
 // Errors of Verify.
 var (
 	// ErrInvalid means that the API server does not accept the token, or that it is not one of a Pod.
 	ErrInvalid = errors.New("invalid token")
-	// ErrUnavailable means that the token could not be reviewed, and ErrForbidden that the interceptor may not have tokens
-	// reviewed.
-	ErrUnavailable = errors.New("the API server did not review the token")
+	// ErrUnavailable means that the token was not reviewed, because of the API server or of too many reviews, and
+	// ErrForbidden that the interceptor may not have tokens reviewed.
+	ErrUnavailable = errors.New("the token was not reviewed")
 	ErrForbidden   = errors.New("the ServiceAccount may not create tokenreviews")
 )
 
@@ -56,12 +61,14 @@ type Verifier struct {
 
 	mu      sync.Mutex
 	reviews map[[sha256.Size]byte]reviewed // by the hash of the token
+	perPeer map[netip.Addr]int             // reviews that run or wait
 }
 
 // reviewed is the result of a review.
 type reviewed struct {
-	pod     Pod
-	expires time.Time
+	pod Pod
+	// freshUntil is when the token must be reviewed again, and expires when the token expires.
+	freshUntil, expires time.Time
 }
 
 // New returns a Verifier. review creates a TokenReview and returns the API server's response.
@@ -70,13 +77,14 @@ func New(
 	now func() time.Time,
 ) *Verifier {
 	return &Verifier{
-		review: review, now: now, running: make(chan struct{}, maxRunning), reviews: map[[sha256.Size]byte]reviewed{},
+		review: review, now: now, running: make(chan struct{}, maxRunning),
+		reviews: map[[sha256.Size]byte]reviewed{}, perPeer: map[netip.Addr]int{},
 	}
 }
 
-// Verify returns the Pod of an Authorization header. The zero Pod without an error means that the header is empty. The
-// chain of an error contains one of the errors above, and no token.
-func (v *Verifier) Verify(ctx context.Context, header string) (Pod, error) {
+// Verify returns the Pod of an Authorization header that a peer has sent. The zero Pod without an error means that the
+// header is empty. The chain of an error contains one of the errors above, and no token.
+func (v *Verifier) Verify(ctx context.Context, peer netip.Addr, header string) (Pod, error) {
 	if header == "" {
 		return Pod{}, nil
 	}
@@ -87,46 +95,57 @@ func (v *Verifier) Verify(ctx context.Context, header string) (Pod, error) {
 		return Pod{}, fmt.Errorf("%w: it is not the token of a ServiceAccount", ErrInvalid)
 	}
 	hash := sha256.Sum256([]byte(token))
-	if known, isKnown := v.known(hash); isKnown {
-		return known, nil
+	known := v.recall(hash)
+	if v.now().Before(known.freshUntil) {
+		return known.pod, nil
 	}
-	pod, err := v.ask(ctx, token)
-	if err != nil {
-		return Pod{}, err
+	pod, err := v.request(ctx, peer, token)
+	switch {
+	case err == nil:
+		v.remember(hash, reviewed{pod, earlier(expires, v.now().Add(maxAge)), expires})
+	case errors.Is(err, ErrUnavailable) && v.now().Before(known.expires):
+		return known.pod, nil // A proxy that lost its connection continues during an outage of the API server.
+	case errors.Is(err, ErrInvalid):
+		v.forget(hash)
 	}
-	v.remember(hash, reviewed{pod, earlier(expires, v.now().Add(maxAge))})
-	return pod, nil
+	return pod, err
 }
 
-// known returns the Pod of a token that was reviewed recently.
-func (v *Verifier) known(hash [sha256.Size]byte) (Pod, bool) {
+// recall returns the last review of a token that the API server has accepted, the zero value if there is none.
+func (v *Verifier) recall(hash [sha256.Size]byte) reviewed {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	result, isKnown := v.reviews[hash]
-	return result.pod, isKnown && v.now().Before(result.expires)
+	return v.reviews[hash]
 }
 
-// remember stores the result of a review, and forgets expired ones if there are many.
+// remember stores the result of a review. If there are many, it discards those that must be repeated anyway.
 func (v *Verifier) remember(hash [sha256.Size]byte, result reviewed) {
+	now := v.now()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if len(v.reviews) >= maxReviews {
-		now := v.now()
-		for other, old := range v.reviews {
-			if !now.Before(old.expires) {
-				delete(v.reviews, other)
-			}
-		}
+		maps.DeleteFunc(v.reviews, func(_ [sha256.Size]byte, old reviewed) bool { return !now.Before(old.freshUntil) })
 	}
 	if len(v.reviews) < maxReviews {
 		v.reviews[hash] = result
 	}
 }
 
-// ask lets the API server review a token.
-func (v *Verifier) ask(ctx context.Context, token string) (Pod, error) {
+// forget discards the review of a token that has become invalid.
+func (v *Verifier) forget(hash [sha256.Size]byte) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.reviews, hash)
+}
+
+// request lets the API server review a token.
+func (v *Verifier) request(ctx context.Context, peer netip.Addr, token string) (Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()
+	if !v.enter(peer) {
+		return Pod{}, fmt.Errorf("%w: %d other reviews for %s are running", ErrUnavailable, maxPerPeer, peer)
+	}
+	defer v.leave(peer)
 	select {
 	case v.running <- struct{}{}:
 		defer func() { <-v.running }()
@@ -145,19 +164,35 @@ func (v *Verifier) ask(ctx context.Context, token string) (Pod, error) {
 	return podOf(answer.Status)
 }
 
+// enter counts a review of a peer, and reports whether the peer may have another one.
+func (v *Verifier) enter(peer netip.Addr) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.perPeer[peer] >= maxPerPeer {
+		return false
+	}
+	v.perPeer[peer]++
+	return true
+}
+
+// leave ends what enter has begun.
+func (v *Verifier) leave(peer netip.Addr) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.perPeer[peer]--; v.perPeer[peer] == 0 {
+		delete(v.perPeer, peer)
+	}
+}
+
 // podOf returns the Pod in a review.
 func podOf(status authenticationv1.TokenReviewStatus) (Pod, error) {
 	if !status.Authenticated {
 		return Pod{}, fmt.Errorf("%w: the API server does not accept it: %.200s", ErrInvalid, status.Error)
 	}
-	isForUs := false
-	for _, audience := range status.Audiences {
-		isForUs = isForUs || audience == Audience
-	}
 	account, isAccount := strings.CutPrefix(status.User.Username, accountPrefix)
 	namespace, _, _ := strings.Cut(account, ":")
 	names := status.User.Extra[podKey]
-	if !isForUs || !isAccount || namespace == "" || len(names) != 1 || names[0] == "" {
+	if !slices.Contains(status.Audiences, Audience) || !isAccount || namespace == "" || len(names) != 1 || names[0] == "" {
 		return Pod{}, fmt.Errorf("%w: it has no audience %s, or is not bound to a Pod", ErrInvalid, Audience)
 	}
 	return Pod{namespace, names[0]}, nil

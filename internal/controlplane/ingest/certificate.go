@@ -10,8 +10,7 @@ import (
 )
 
 // certificateFix is the instruction for granting access to the Secret with the interceptor's certificate.
-const certificateFix = "apply config/interceptor, or start it with --interceptor-tls-secret= to serve proxies without " +
-	"TLS"
+const certificateFix = "apply config/interceptor-tls, or serve proxies without TLS by an empty --interceptor-tls-secret"
 
 // ownCertificate is the interceptor's own certificate.
 type ownCertificate struct {
@@ -45,13 +44,16 @@ func (l *Loop) watchCertificate(listWatch cache.ListerWatcherWithContext) {
 	added.fix, added.isOptional, added.notify = certificateFix, true, l.wake
 }
 
-// takeCertificate passes a changed certificate on. If the proxies must trust other CAs, the pass rebuilds all fleets.
-// The last valid certificate stays in use if the Secret is deleted or invalid.
+// takeCertificate sets a changed certificate. If the proxies must trust other CAs, the pass rebuilds all fleets. The last
+// valid certificate stays in use if the Secret is deleted or invalid.
 func (l *Loop) takeCertificate(ctx context.Context) {
 	if l.own.secrets == nil {
 		return
 	}
 	for key, change := range l.own.secrets.take() {
+		if !change.affectsRouting {
+			continue // the same certificate, in a Secret with other labels or annotations
+		}
 		if !change.exists {
 			l.logger.WarnContext(ctx, "the Secret with the interceptor's certificate was deleted, keeping the certificate",
 				"secret", key)

@@ -213,8 +213,8 @@ func (s *environment) run(t *testing.T) (stop func()) {
 	}
 	s.registry = prometheus.NewRegistry()
 	loop, err := ingest.New(ingest.Options{
-		Sources: sources, SetCertificate: s.setCertificate, Resolve: s.resolve, Translate: options, Publisher: s, Observers: []ingest.Observer{s},
-		Registerer: s.registry, Logger: slog.New(slog.DiscardHandler),
+		Sources: sources, SetCertificate: s.setCertificate, Resolve: s.resolve, Translate: options, Publisher: s,
+		Observers: []ingest.Observer{s}, Registerer: s.registry, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

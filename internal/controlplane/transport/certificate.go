@@ -3,6 +3,7 @@ package transport
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"sync/atomic"
 )
@@ -34,18 +35,30 @@ type Certificates struct {
 }
 
 // Set replaces the current certificate by that in the data of a Secret: tls.crt, tls.key, and ca.crt with the CAs,
-// all in PEM. New connections use it. It returns the CAs. An error changes nothing.
+// all in PEM. New connections use it. It returns the CAs, for all proxies. An error changes nothing.
 func (c *Certificates) Set(data map[string][]byte) (ca string, err error) {
 	pair, err := tls.X509KeyPair(data["tls.crt"], data["tls.key"])
 	if err != nil {
 		return "", err
 	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(data["ca.crt"]) {
+	roots, authorities := x509.NewCertPool(), onlyCertificates(data["ca.crt"])
+	if !roots.AppendCertsFromPEM(authorities) {
 		return "", errNoCA
 	}
 	c.current.Store(&certificate{pair, roots})
-	return string(data["ca.crt"]), nil
+	return string(authorities), nil
+}
+
+// onlyCertificates returns the certificates in a PEM text. It omits all else, such as a private key that was stored in
+// the wrong place.
+func onlyCertificates(text []byte) (certificates []byte) {
+	const kind = "CERTIFICATE"
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == kind {
+			certificates = append(certificates, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: block.Bytes})...)
+		}
+	}
+	return certificates
 }
 
 // serverConfig returns the TLS configuration of one incoming connection. A client may present a certificate, which must

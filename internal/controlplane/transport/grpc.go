@@ -16,10 +16,22 @@ func (c *Certificates) Credentials() credentials.TransportCredentials {
 	return grpcCredentials{insecure.NewCredentials(), c}
 }
 
-// IsSecure reports whether a call uses TLS.
+// secureKey is the key of the context of an HTTP connection with TLS.
+type secureKey struct{}
+
+// ConnContext implements http.Server.ConnContext for the connections of a [Listener]. The field TLS of a request depends
+// on the scheme that the client has sent, so it does not report whether the connection uses TLS.
+func ConnContext(ctx context.Context, conn net.Conn) context.Context {
+	if _, isSecure := conn.(*tls.Conn); isSecure {
+		return context.WithValue(ctx, secureKey{}, true)
+	}
+	return ctx
+}
+
+// IsSecure reports whether a gRPC call, or an HTTP request of a server with [ConnContext], uses TLS.
 func IsSecure(ctx context.Context) bool {
 	_, isSecure := infoOf(ctx)
-	return isSecure
+	return isSecure || ctx.Value(secureKey{}) != nil
 }
 
 // IsReplica reports whether the caller has presented the interceptor's certificate. Without a certificate of this

@@ -66,7 +66,7 @@ func (l *Listener) Close() error {
 		err = l.Listener.Close()
 		l.mu.Lock()
 		for conn := range l.pending {
-			_ = conn.Close() // It is closed because nobody receives it.
+			_ = conn.Close() // Accept will not return it.
 		}
 		l.mu.Unlock()
 		l.running.Wait()

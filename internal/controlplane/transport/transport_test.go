@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 
@@ -190,6 +191,17 @@ func TestReplacedCertificate(t *testing.T) {
 	}
 }
 
+// TestCAsContainNoKeys has a Secret with a private key in the key of the CAs, which all proxies receive.
+func TestCAsContainNoKeys(t *testing.T) {
+	t.Parallel()
+	data := kit.NewServerCertificate(t, name)
+	authorities := string(data["ca.crt"])
+	data["ca.crt"] = slices.Concat([]byte("# CAs\n"), data["tls.key"], data["ca.crt"], []byte("\nend\n"))
+	if ca, err := new(transport.Certificates).Set(data); err != nil || ca != authorities {
+		t.Errorf("Set = %q, %v; want %q", ca, err, authorities)
+	}
+}
+
 // TestSilentClientsDelayNoOthers has clients that send nothing, or an unfinished handshake, and closes the port while
 // they are connected.
 func TestSilentClientsDelayNoOthers(t *testing.T) {
@@ -245,12 +257,15 @@ func TestHTTPServerOnAListener(t *testing.T) {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	protocols.SetHTTP2(true)
-	server := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, r.Proto)
-		if r.TLS != nil {
-			_, _ = io.WriteString(w, " secure")
-		}
-	})}
+	server := &http.Server{
+		Protocols: protocols, ConnContext: transport.ConnContext,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, r.Proto)
+			if transport.IsSecure(r.Context()) {
+				_, _ = io.WriteString(w, " secure")
+			}
+		}),
+	}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(listener) })
 	defer serving.Wait()

@@ -94,7 +94,7 @@ func TestRejectionsAreNotLoggedForEachAttempt(t *testing.T) {
 		s := NewServer(Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), MembershipHint: "do this"})
 		for attempt := range 100 {
 			for _, address := range []string{"10.0.0.8", "[2001:db8::8]"} {
-				if _, err := s.fleetOf(t.Context(), fmt.Sprintf("%s:%d", address, 40000+attempt)); err == nil {
+				if _, _, err := s.fleetOf(t.Context(), fmt.Sprintf("%s:%d", address, 40000+attempt)); err == nil {
 					t.Fatal("an unknown address has a fleet")
 				}
 			}

@@ -75,7 +75,7 @@ type Options struct {
 	// MembershipTimeout is how long a stream waits for its address to become known; 0 means DefaultMembershipTimeout.
 	MembershipTimeout time.Duration
 	// Identify returns the fleet that the proxy of a call has proven to belong to, "" if it has proven nothing. The proxy
-	// must have an address of that fleet, too. Other streams receive no private key, see
+	// must have an address of that fleet, too. A stream without a proof receives no private key, see
 	// [session.Session.WithholdSecrets]. An error, with a gRPC status, ends the stream. If nil, the address is proof
 	// enough.
 	Identify func(ctx context.Context) (fleet string, err error)

@@ -41,8 +41,8 @@ type stream struct {
 	// never become false.
 	hasIPv6, isDrained bool
 	hasRefused         bool // names were refused; of the goroutine of serve
-	// isProven is true for a proxy that has proven its fleet. hasAskedForKeys is true once another one has subscribed to
-	// certificates.
+	// isProven is true for a proxy that has proven its fleet, or need not. hasAskedForKeys is true once another one has
+	// subscribed to certificates; of the goroutine of serve.
 	isProven, hasAskedForKeys bool
 
 	mu      sync.Mutex // guards the session
@@ -100,7 +100,10 @@ func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) erro
 		return err
 	}
 	logger := s.options.Logger.With(slog.Uint64("stream", st.number), slog.String("fleet", name),
-		slog.String("peer", st.peer), slog.String("mode", string(mode)), slog.Bool("authenticated", isProven))
+		slog.String("peer", st.peer), slog.String("mode", string(mode)))
+	if s.options.Identify != nil {
+		logger = logger.With(slog.Bool("authenticated", isProven))
+	}
 	logger.InfoContext(ctx, "proxy connected")
 	if st.isProven = isProven; !isProven {
 		st.session.WithholdSecrets() // No other goroutine has the session yet.
@@ -220,7 +223,7 @@ func reportRefused(ctx context.Context, logger *slog.Logger, st *stream, typeURL
 	}
 }
 
-// reportWithheld logs the first request for a certificate of a stream that receives none.
+// reportWithheld logs the first request for certificates of a stream that receives none.
 func reportWithheld(ctx context.Context, logger *slog.Logger, st *stream, r session.Request) {
 	asksForKeys := r.TypeURL == session.SecretKind.TypeURL() && len(r.Subscribe)+len(r.Names) > 0
 	if asksForKeys && !st.isProven && !st.hasAskedForKeys {

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -118,19 +119,24 @@ func (s *Testbed) start(ctx context.Context) (err error) {
 		return err
 	}
 	if s.Certificate != nil {
-		if err := s.createCertificate(ctx); err != nil {
-			return err
-		}
+		err = errors.Join(apiserver.ApplyFiles(ctx, s.Admin, "", filepath.Join(config, "interceptor-tls/interceptor.yaml")),
+			s.createCertificate(ctx))
+	}
+	if err != nil {
+		return err
 	}
 	return s.populate(ctx)
 }
+
+// certificateSecret is the name of the Secret with the interceptor's certificate.
+const certificateSecret = "kedify-http-interceptor-tls"
 
 // createCertificate creates the Secret with the interceptor's certificate.
 func (s *Testbed) createCertificate(ctx context.Context) error {
 	const namespace = httpv1alpha1.DefaultInterceptorNamespace
 	return apiserver.Create(ctx, s.Admin, "/api/v1/namespaces/"+namespace+"/secrets", &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "kedify-http-interceptor-tls"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: certificateSecret},
 		Type:       corev1.SecretTypeTLS, Data: s.Certificate,
 	})
 }
@@ -174,6 +180,10 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 	if err := s.Plane.WriteKubeconfig(kubeconfig, apiserver.InterceptorToken); err != nil {
 		return nil, err
 	}
+	arguments := s.Arguments
+	if s.Certificate != nil {
+		arguments = append(slices.Clone(arguments), "--interceptor-tls-secret="+certificateSecret)
+	}
 	at := func(port int) string { return netip.AddrPortFrom(address, uint16(port)).String() } //nolint:gosec // a port
 	process, err := program.StartWith(ctx, folder, program.InterceptorVariables(), filepath.Join(s.Built,
 		"interceptor"), append([]string{
@@ -181,7 +191,7 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 		"--access-log=false",
 		"--xds-address=" + at(5678), "--metric-sink-address=" + at(9901), "--admin-address=" + at(9090),
 		"--proxy-address=" + at(healthPort), "--metrics-address=" + at(2223),
-	}, s.Arguments...)...)
+	}, arguments...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -66,6 +66,7 @@ func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return streams },
+		ConnContext:       s.connContext,
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          streamsPerConnection,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -32,8 +33,8 @@ const (
 	DefaultMemberTimeout = time.Second
 )
 
-// Options are the settings of a Sink. All except MaxStreams, MaxExternal, MemberTimeout, Identify, Hint and Queued are
-// required.
+// Options are the settings of a Sink. All except MaxStreams, MaxExternal, MemberTimeout, Identify, ConnContext, Hint
+// and Queued are required.
 type Options struct {
 	// Replica is the name of this replica in its reports.
 	Replica string
@@ -48,10 +49,11 @@ type Options struct {
 	// MemberTimeout is how long a stream waits until its address belongs to a proxy; DefaultMemberTimeout if it is
 	// zero.
 	MemberTimeout time.Duration
-	// Identify returns the proxy of a request as it has proven to be, zero values if it has proven nothing. The proxy must
-	// have the address of that proxy, too. An error, with a gRPC status, ends the stream. If nil, the address is proof
-	// enough.
-	Identify func(r *http.Request) (fleet model.Fleet, proxy string, err error)
+	// Identify returns the proxy that a request has proven to be of, zero values if it has proven nothing. The request
+	// must have the address of that proxy, too. An error, with a gRPC status, ends the stream. If nil, the address is
+	// proof enough. ConnContext is that of the http.Server whose requests Identify receives; nil for none.
+	Identify    func(r *http.Request) (fleet model.Fleet, proxy string, err error)
+	ConnContext func(ctx context.Context, conn net.Conn) context.Context
 	// Hint is added to the error and the log message for a proxy that belongs to no fleet.
 	Hint string
 	// Queued returns the queued requests at this replica, and a channel that is closed when an object gets its first
@@ -71,6 +73,7 @@ type Sink struct {
 	maxExternal   int
 	memberTimeout time.Duration
 	identify      func(*http.Request) (model.Fleet, string, error)
+	connContext   func(context.Context, net.Conn) context.Context
 	hint          string
 	logger        *slog.Logger
 	metrics       *sinkMetrics
@@ -95,7 +98,8 @@ func New(options Options) (*Sink, error) {
 		maxExternal: cmp.Or(options.MaxExternal, DefaultMaxExternal),
 		memberTimeout: cmp.Or(
 			options.MemberTimeout, DefaultMemberTimeout,
-		), identify: options.Identify, hint: options.Hint, logger: options.Logger, queued: options.Queued,
+		), identify: options.Identify, connContext: options.ConnContext,
+		hint: options.Hint, logger: options.Logger, queued: options.Queued,
 		meter: metrics.NewMeter(options.Now()), updated: make(chan struct{}), arrived: make(chan struct{}),
 		stopping: make(chan struct{}), streams: map[member]*session{},
 	}

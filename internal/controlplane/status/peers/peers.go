@@ -58,7 +58,10 @@ func NewPeers(logger *slog.Logger, security credentials.TransportCredentials, no
 	if security == nil {
 		security = insecure.NewCredentials()
 	}
-	return &Peers{logger: logger, notify: notify, credentials: security, states: map[endpoints.Pod]*State{}, changed: make(chan struct{}, 1)}
+	return &Peers{
+		logger: logger, notify: notify, credentials: security,
+		states: map[endpoints.Pod]*State{}, changed: make(chan struct{}, 1),
+	}
 }
 
 // Follow sets the replicas to watch. The caller must not modify others afterwards.

@@ -48,7 +48,8 @@ type watcher chan Delta
 func NewServer(isReplica func(context.Context) bool) *Server {
 	closed := make(chan struct{})
 	return &Server{
-		isReplica: isReplica, state: newState(), watchers: map[watcher]struct{}{}, closed: closed, close: sync.OnceFunc(func() { close(closed) }),
+		isReplica: isReplica, state: newState(), watchers: map[watcher]struct{}{},
+		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 }
 

@@ -62,6 +62,22 @@ func (s slowStream) Send(message *peerspb.Delta) error {
 	}
 }
 
+// TestCallerProvesThatItIsAReplica has a caller with the address of a replica, without and with a proof.
+func TestCallerProvesThatItIsAReplica(t *testing.T) {
+	from := &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
+	ctx, cancel := context.WithCancel(peer.NewContext(t.Context(), from))
+	cancel() // An accepted stream ends at once.
+	stream := slowStream{context: func() context.Context { return ctx }, sent: make(chan *peerspb.Delta)}
+	for _, isProven := range []bool{false, true} {
+		server := NewServer(func(context.Context) bool { return isProven })
+		server.Admit(endpointsOf(map[string]string{"other": "127.0.0.1:5678"}))
+		err := server.Watch(new(peerspb.WatchRequest), stream)
+		if isRejected := status.Code(err) == codes.Unauthenticated; isRejected == isProven {
+			t.Errorf("with the proof %t the stream ends with %v", isProven, err)
+		}
+	}
+}
+
 // TestSlowReaderBlocksNoOther checks that a slow reader gets all missed changes in one message. Without changes there
 // is a heartbeat each second. The clock is synctest's.
 func TestSlowReaderBlocksNoOther(t *testing.T) {
