@@ -64,15 +64,16 @@ func (i *Identities) verify(ctx context.Context, from netip.Addr, headers []stri
 		return identity.Pod{}, nil
 	}
 	pod, err := i.Verifier.Verify(ctx, from, headers[0])
-	switch {
-	case err == nil:
-		return pod, nil
-	case errors.Is(err, identity.ErrForbidden):
+	if errors.Is(err, identity.ErrForbidden) {
 		i.forbidden.Do(func() {
 			i.Logger.ErrorContext(ctx, "tokens of proxies cannot be reviewed: proxies are identified by their addresses and "+
 				"receive no private keys: apply config/interceptor-tls", "error", err)
 		})
 		return identity.Pod{}, nil
+	}
+	switch {
+	case err == nil:
+		return pod, nil
 	case errors.Is(err, identity.ErrInvalid):
 		return identity.Pod{}, status.Error(codes.Unauthenticated, err.Error())
 	default:

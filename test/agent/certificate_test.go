@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/identity"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
@@ -67,7 +68,8 @@ func TestCertificateOfTheInterceptor(t *testing.T) {
 	}
 	deployment := awaitProxy(t, team, "have a token", func(found *appsv1.Deployment) bool {
 		volumes := found.Spec.Template.Spec.Volumes
-		return len(volumes) == 2 && volumes[1].Projected != nil
+		return len(volumes) == 2 && volumes[1].Projected != nil &&
+			volumes[1].Projected.Sources[0].ServiceAccountToken.Audience == identity.Audience
 	})
 	remove(t, interceptorSecret)
 	await.True(t, "another certificate", func() bool { return get(t, interceptorSecret, &second) })

@@ -100,11 +100,12 @@ func (v *Verifier) Verify(ctx context.Context, peer netip.Addr, header string) (
 		return known.pod, nil
 	}
 	pod, err := v.request(ctx, peer, token)
+	if errors.Is(err, ErrUnavailable) && v.now().Before(known.expires) {
+		return known.pod, nil // A proxy that lost its connection continues during an outage of the API server.
+	}
 	switch {
 	case err == nil:
 		v.remember(hash, reviewed{pod, earlier(expires, v.now().Add(maxAge)), expires})
-	case errors.Is(err, ErrUnavailable) && v.now().Before(known.expires):
-		return known.pod, nil // A proxy that lost its connection continues during an outage of the API server.
 	case errors.Is(err, ErrInvalid):
 		v.forget(hash)
 	}

@@ -16,6 +16,8 @@ const certificateFix = "apply config/interceptor-tls, or serve proxies without T
 type ownCertificate struct {
 	secrets *store[map[string][]byte] // nil if it is disabled
 	set     func(data map[string][]byte) (ca string, err error)
+	// isLoaded is true after the first valid certificate. isReported is true if the lack of one was logged.
+	isLoaded, isReported bool
 }
 
 // reduceCertificate returns the used part of the Secret.
@@ -66,9 +68,14 @@ func (l *Loop) takeCertificate(ctx context.Context) {
 			continue
 		}
 		l.logger.InfoContext(ctx, "certificate of the interceptor loaded", "secret", key)
+		l.own.isLoaded = true
 		if l.translate.Hold.CA != ca {
 			l.translate.Hold.CA = ca
 			l.reset()
 		}
+	}
+	if !l.own.isLoaded && !l.own.isReported {
+		l.own.isReported = true
+		l.logger.WarnContext(ctx, "the interceptor has no certificate: proxies with TLS are rejected until its Secret has one")
 	}
 }

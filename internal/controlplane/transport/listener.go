@@ -8,8 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 const (
@@ -17,10 +20,13 @@ const (
 	handshakeRecord = 22
 	// openTimeout limits the time to the end of the handshake, or to the first byte without TLS.
 	openTimeout = 10 * time.Second
+	// maxPending limits the connections of one peer until then, so that it cannot use all memory.
+	maxPending = 64
 )
 
 // Listener returns connections of both kinds: a [*tls.Conn] after its handshake, or one without TLS. A client that
-// sends nothing, or whose handshake fails, delays no other one and is disconnected after 10 s. Make it with Listen.
+// sends nothing, or whose handshake fails, delays no other one and is disconnected after 10 s. A peer with 64 such
+// connections gets no other one. Make it with Listen.
 type Listener struct {
 	net.Listener
 
@@ -31,8 +37,9 @@ type Listener struct {
 	closed       chan struct{}
 	closing      sync.Once
 
-	mu      sync.Mutex // guards pending
+	mu      sync.Mutex // guards pending and perPeer
 	pending map[net.Conn]struct{}
+	perPeer map[netip.Addr]int // pending connections
 	running sync.WaitGroup
 }
 
@@ -40,7 +47,7 @@ type Listener struct {
 func (c *Certificates) Listen(from net.Listener, logger *slog.Logger) *Listener {
 	l := &Listener{
 		Listener: from, certificates: c, logger: logger, accepted: make(chan net.Conn), failed: make(chan error, 1),
-		closed: make(chan struct{}), pending: map[net.Conn]struct{}{},
+		closed: make(chan struct{}), pending: map[net.Conn]struct{}{}, perPeer: map[netip.Addr]int{},
 	}
 	l.running.Go(l.acceptAll)
 	return l
@@ -91,32 +98,46 @@ func (l *Listener) acceptAll() {
 			return
 		}
 		if !l.track(conn) {
-			_ = conn.Close() // The port is closed.
-			return
+			_ = conn.Close() // The peer has too many, or the port is closed.
+			continue
 		}
 		l.running.Go(func() { l.open(conn) })
 	}
 }
 
-// track adds a connection to those that Close closes. It returns false after Close.
+// track adds a connection to those that Close closes. It returns false after Close, and if the peer has too many.
 func (l *Listener) track(conn net.Conn) bool {
+	peer, _ := server.PeerAddress(conn.RemoteAddr().String())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
 	case <-l.closed:
 		return false
 	default:
-		l.pending[conn] = struct{}{}
-		return true
+	}
+	if l.perPeer[peer] >= maxPending {
+		return false
+	}
+	l.pending[conn] = struct{}{}
+	l.perPeer[peer]++
+	return true
+}
+
+// untrack removes a connection that track has added.
+func (l *Listener) untrack(conn net.Conn) {
+	peer, _ := server.PeerAddress(conn.RemoteAddr().String())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.pending, conn)
+	if l.perPeer[peer]--; l.perPeer[peer] == 0 {
+		delete(l.perPeer, peer)
 	}
 }
 
 // open delivers a connection once its kind is known.
 func (l *Listener) open(conn net.Conn) {
 	opened, err := l.handshake(conn)
-	l.mu.Lock()
-	delete(l.pending, conn)
-	l.mu.Unlock()
+	l.untrack(conn)
 	if err == nil {
 		select {
 		case l.accepted <- opened:

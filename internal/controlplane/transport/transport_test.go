@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -247,6 +248,40 @@ func TestSilentClientsDelayNoOthers(t *testing.T) {
 	if _, err := listener.Accept(); err == nil {
 		t.Error("Accept of a closed port succeeds")
 	}
+}
+
+// TestOnePeerCannotUseAllConnections has a peer with the maximum number of connections that send nothing. Another one is
+// closed, and a connection of another peer is accepted.
+func TestOnePeerCannotUseAllConnections(t *testing.T) {
+	t.Parallel()
+	listener := listen(t, newCertificates(t, kit.NewServerCertificate(t, name)))
+	dial := func(from string) net.Conn {
+		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		conn, err := dialer.DialContext(t.Context(), "tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	const limit = 64
+	for range limit {
+		dial("127.0.0.1")
+	}
+	if n, err := dial("127.0.0.1").Read(make([]byte, 1)); err == nil {
+		t.Errorf("received %d bytes", n)
+	}
+	if _, err := io.WriteString(dial("127.0.0.2"), "PRI"); err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := listener.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from := accepted.RemoteAddr().String(); !strings.HasPrefix(from, "127.0.0.2:") {
+		t.Errorf("accepted a connection from %s", from)
+	}
+	_ = accepted.Close()
 }
 
 // TestHTTPServerOnAListener serves HTTP/2 with and without TLS by net/http, as the metric sink does.

@@ -180,10 +180,6 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 	if err := s.Plane.WriteKubeconfig(kubeconfig, apiserver.InterceptorToken); err != nil {
 		return nil, err
 	}
-	arguments := s.Arguments
-	if s.Certificate != nil {
-		arguments = append(slices.Clone(arguments), "--interceptor-tls-secret="+certificateSecret)
-	}
 	at := func(port int) string { return netip.AddrPortFrom(address, uint16(port)).String() } //nolint:gosec // a port
 	process, err := program.StartWith(ctx, folder, program.InterceptorVariables(), filepath.Join(s.Built,
 		"interceptor"), append([]string{
@@ -191,7 +187,7 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 		"--access-log=false",
 		"--xds-address=" + at(5678), "--metric-sink-address=" + at(9901), "--admin-address=" + at(9090),
 		"--proxy-address=" + at(healthPort), "--metrics-address=" + at(2223),
-	}, arguments...)...)
+	}, s.arguments()...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -211,6 +207,14 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 	}
 	s.service.setTarget(address.String())
 	return r, nil
+}
+
+// arguments returns the additional arguments of an interceptor.
+func (s *Testbed) arguments() []string {
+	if s.Certificate == nil {
+		return s.Arguments
+	}
+	return append(slices.Clone(s.Arguments), "--interceptor-tls-secret="+certificateSecret)
 }
 
 // Terminate sends SIGTERM, as the kubelet does. It does not wait for the end of the process.
