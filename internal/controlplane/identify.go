@@ -26,11 +26,12 @@ const authorization = "authorization"
 type Identities struct {
 	// Verifier verifies the tokens.
 	Verifier *identity.Verifier
-	// Logger receives an error if the interceptor may not have tokens reviewed. Then the address of a proxy counts, as
-	// without a token.
+	// Logger receives the reasons why a token was not reviewed. If the interceptor may not have tokens reviewed, the
+	// address of a proxy counts, as without a token.
 	Logger *slog.Logger
 
-	forbidden sync.Once
+	forbidden   sync.Once
+	unavailable server.PeerLog
 }
 
 // Fleet implements xds.Options.Identify.
@@ -76,7 +77,8 @@ func (i *Identities) verify(ctx context.Context, from netip.Addr, headers []stri
 		return pod, nil
 	case errors.Is(err, identity.ErrInvalid):
 		return identity.Pod{}, status.Error(codes.Unauthenticated, err.Error())
-	default:
-		return identity.Pod{}, status.Error(codes.Unavailable, err.Error())
+	default: // The error may name the API server, so the proxy does not receive it.
+		i.Logger.Log(ctx, i.unavailable.Level(from, ""), "the token of a proxy was not reviewed", "error", err)
+		return identity.Pod{}, status.Error(codes.Unavailable, identity.ErrUnavailable.Error())
 	}
 }

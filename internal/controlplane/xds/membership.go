@@ -49,7 +49,7 @@ func (s *Server) SetMembers(members Members) {
 // proven it.
 func (s *Server) fleetOf(ctx context.Context, peer string) (fleet string, isProven bool, err error) {
 	// Only the proxies of fleets cause the work of Identify.
-	identify := sync.OnceValues(func() (string, error) { return s.options.Identify(ctx) })
+	identify := sync.OnceValues(func() (string, error) { return s.identify(ctx, peer) })
 	fleet, isProven, err = s.selectFleet(s.membership.Load().Fleets[addressOf(peer)], identify)
 	if fleet != "" || err != nil {
 		return fleet, isProven, err
@@ -77,6 +77,15 @@ func (s *Server) fleetOf(ctx context.Context, peer string) (fleet string, isProv
 		case <-members.superseded:
 		}
 	}
+}
+
+// identify calls Options.Identify, and logs its error.
+func (s *Server) identify(ctx context.Context, peer string) (fleet string, err error) {
+	fleet, err = s.options.Identify(ctx)
+	if err != nil {
+		s.logRejection(ctx, peer, status.Convert(err).Message())
+	}
+	return fleet, err
 }
 
 // selectFleet returns the fleet of a proxy among those of its address: the one that it has proven, or the only one. It
@@ -125,9 +134,14 @@ func (s *Server) reject(ctx context.Context, peer string, fleets []string) error
 	if s.options.MembershipHint != "" {
 		reason += "; " + s.options.MembershipHint
 	}
+	s.logRejection(ctx, peer, reason)
+	return status.Error(codes.PermissionDenied, reason)
+}
+
+// logRejection logs why a stream is rejected.
+func (s *Server) logRejection(ctx context.Context, peer, reason string) {
 	s.options.Logger.Log(ctx, s.rejections.Level(addressOf(peer), reason), "proxy rejected", slog.String("peer", peer),
 		slog.String("reason", reason))
-	return status.Error(codes.PermissionDenied, reason)
 }
 
 // checkFleet returns the status that ends a stream whose address was assigned to another fleet.

@@ -70,6 +70,13 @@ func (st *stream) withhold(names []string) session.Output {
 	return st.session.WithholdListeners(time.Now(), names)
 }
 
+// withholdSecrets makes the proxy receive no certificates.
+func (st *stream) withholdSecrets() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.session.WithholdSecrets()
+}
+
 // tick runs what is due in the session.
 func (st *stream) tick() session.Output {
 	st.mu.Lock()
@@ -106,7 +113,7 @@ func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) erro
 	}
 	logger.InfoContext(ctx, "proxy connected")
 	if st.isProven = isProven; !isProven {
-		st.session.WithholdSecrets() // No other goroutine has the session yet.
+		st.withholdSecrets()
 		s.options.Metrics.unauthenticated.Inc()
 		defer s.options.Metrics.unauthenticated.Dec()
 	}
