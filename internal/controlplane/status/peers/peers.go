@@ -12,9 +12,11 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers/peerspb"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/endpoints"
@@ -133,6 +135,9 @@ func (p *Peers) keepWatching(ctx context.Context, replica endpoints.Pod) {
 				"error", err)
 			isLogged = true
 		}
+		if status.Code(err) == codes.Unauthenticated { // The connection was opened before there was a certificate.
+			conn = p.redial(conn, replica.Address)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -140,6 +145,16 @@ func (p *Peers) keepWatching(ctx context.Context, replica endpoints.Pod) {
 			retry = min(2*retry, retryLast)
 		}
 	}
+}
+
+// redial replaces a connection to a replica, which it keeps after an error.
+func (p *Peers) redial(before *grpc.ClientConn, address string) *grpc.ClientConn {
+	conn, err := p.dial(address)
+	if err != nil {
+		return before
+	}
+	_ = before.Close()
+	return conn
 }
 
 // dial returns a connection to a replica.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,6 +77,26 @@ func TestCallerProvesThatItIsAReplica(t *testing.T) {
 			t.Errorf("with the proof %t the stream ends with %v", isProven, err)
 		}
 	}
+}
+
+// TestPeersProveThemselvesByAnotherConnection has a connection that was opened before there was a certificate: none of
+// its streams has a proof.
+func TestPeersProveThemselvesByAnotherConnection(t *testing.T) {
+	var mu sync.Mutex
+	first := ""
+	server := NewServer(func(ctx context.Context) bool {
+		caller, _ := peer.FromContext(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		if first == "" {
+			first = caller.Addr.String()
+		}
+		return caller.Addr.String() != first
+	})
+	server.Admit(endpointsOf(map[string]string{"other": "127.0.0.1:5678"}))
+	server.Apply(one())
+	at, _ := listen(t, "127.0.0.1:0", server)
+	observe(t, at).next(t, "all of it", has)
 }
 
 // TestSlowReaderBlocksNoOther checks that a slow reader gets all missed changes in one message. Without changes there
