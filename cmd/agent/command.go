@@ -35,6 +35,9 @@ type settings struct {
 	proxyResources    string
 	proxyRemovalDelay time.Duration
 
+	interceptorTLSSecret string
+	externalTLSSecret    bool
+
 	webhookAddress string
 	webhookNames   []string
 	webhookSecret  string
@@ -110,6 +113,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 		"`time` after Service kedify-proxy lost its last ready endpoint until backends may point to it again")
 
 	s.addProxyFlags(flags)
+	s.addInterceptorFlags(flags)
 	flags.StringVar(&s.webhookAddress, "webhook-address", ":9443",
 		"`address` of the mutating webhook; "+
 			"empty disables it: triggers are then converted after they are stored")
@@ -158,6 +162,15 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&s.proxyRemovalDelay, "proxy-removal-delay", time.Minute,
 		"`time` to keep proxies after nothing needs them and no Ingress points to them: "+
 			"longer than load balancers take to apply an Ingress")
+}
+
+// addInterceptorFlags declares the flags of the certificate of the interceptor.
+func (s *settings) addInterceptorFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&s.interceptorTLSSecret, "interceptor-tls-secret", "",
+		"`name` of the Secret with the interceptor's certificate, which the agent creates and renews, and whose CA the "+
+			"proxies trust; by default proxies connect to the interceptor without TLS")
+	flags.BoolVar(&s.externalTLSSecret, "external-tls-secret", false,
+		"read the Secret of --interceptor-tls-secret only: cert-manager or a person creates and renews it")
 }
 
 // proxySettings returns the settings of the proxies that the agent installs.
@@ -209,8 +222,19 @@ func (s *settings) check() error {
 		return fmt.Errorf("%w: --scaler-address: %q has no host or no port: use an address such as scaler.keda:9090",
 			errSetting, s.scalerAddress)
 	}
+	if s.externalTLSSecret && s.interceptorTLSSecret == "" {
+		return fmt.Errorf("%w: --external-tls-secret: there is no name of the Secret: set --interceptor-tls-secret",
+			errSetting)
+	}
 	_, err := s.proxySettings()
 	return err
+}
+
+// interceptorServices are the Services whose names are in the interceptor's certificate.
+func interceptorServices() []string {
+	return []string{
+		"keda-add-ons-http-interceptor-kedify-proxy-metric-sink", "keda-add-ons-http-interceptor-admin",
+	}
 }
 
 // certificateNames returns the DNS names in the webhook's certificate.

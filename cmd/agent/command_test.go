@@ -51,6 +51,11 @@ func TestSettings(t *testing.T) {
 			environment: map[string]string{"POD_IP": "2001:db8::1"},
 			want:        changed(func(s *settings) { s.podIP = "2001:db8::1" }),
 		},
+		"TLS to the interceptor": {
+			environment: map[string]string{"KEDIFY_AGENT_INTERCEPTOR_TLS_SECRET": "tls"},
+			args:        []string{"--external-tls-secret"},
+			want:        changed(func(s *settings) { s.interceptorTLSSecret, s.externalTLSSecret = "tls", true }),
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -98,6 +103,9 @@ func TestInvalidSettings(t *testing.T) {
 		},
 		"no address of a Pod": {
 			args: []string{"--pod-ip=pod"}, wantMessage: `invalid setting: --pod-ip: ParseAddr("pod")`,
+		},
+		"a Secret of cert-manager without a name": {
+			args: []string{"--external-tls-secret"}, wantMessage: "--external-tls-secret: there is no name of the Secret",
 		},
 		"an image with a space":         {args: []string{"--proxy-image=a b"}, wantMessage: `--proxy-image: invalid setting: "a b"`},
 		"an argument in place of flags": {args: []string{"start"}, wantMessage: `unknown command "start"`},

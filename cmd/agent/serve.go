@@ -15,13 +15,14 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/certificate"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/webhook"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/webhook/certificate"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
@@ -66,7 +67,8 @@ type process struct {
 	health    *server.Health
 	manager   manager.Manager
 	rotator   *certificate.Rotator
-	installed chan struct{} // closed when the API server serves the watched kinds
+	issuer    *certificate.Issuer // nil if proxies connect without TLS
+	installed chan struct{}       // closed when the API server serves the watched kinds
 }
 
 // newProcess assembles the agent. It sends no request to the API server.
@@ -87,6 +89,14 @@ func newProcess(chosen settings, config *rest.Config, logger *slog.Logger) (*pro
 		Secret:  types.NamespacedName{Namespace: chosen.podNamespace, Name: chosen.webhookSecret},
 		Webhook: chosen.webhookName, Names: chosen.certificateNames(), Now: time.Now, Logger: logger,
 	}
+	if chosen.interceptorTLSSecret != "" {
+		p.issuer = &certificate.Issuer{
+			Client:     direct,
+			Secret:     types.NamespacedName{Namespace: chosen.podNamespace, Name: chosen.interceptorTLSSecret},
+			IsExternal: chosen.externalTLSSecret, Services: interceptorServices(),
+			Now: time.Now, Logger: logger, Changed: make(chan event.GenericEvent, 1),
+		}
+	}
 	return p, nil
 }
 
@@ -95,6 +105,9 @@ func (p *process) components(ctx context.Context) ([]server.Component, error) {
 	components := []server.Component{
 		{Name: "controllers", Run: p.runControllers},
 		{Name: "readiness", Run: p.awaitReadiness},
+	}
+	if p.issuer != nil {
+		components = append(components, server.Component{Name: "interceptor certificate", Run: p.issuer.Run})
 	}
 	metricsHandler := server.MetricsHandler(metrics.Registry)
 	ports := []server.Port{
@@ -181,6 +194,9 @@ func (p *process) addProxyController(statusSchema *crd.Published) error {
 		RemovalDelay: p.settings.proxyRemovalDelay,
 		Namespaces:   p.settings.namespaces,
 		StatusSchema: statusSchema,
+	}
+	if p.issuer != nil {
+		proxies.CA, proxies.CAChanged = p.issuer.CA, p.issuer.Changed
 	}
 	return proxies.SetupWithManager(p.manager)
 }

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -35,7 +37,7 @@ const requestTimeout = 10 * time.Second
 // clients are REST clients of the API server, which share one connection. The typed clients of client-go would link
 // every API group, which takes 11 MB of resident memory.
 type clients struct {
-	scaledObjects, core, discovery, leases, events *rest.RESTClient
+	scaledObjects, core, discovery, leases, events, tokens *rest.RESTClient
 }
 
 // newClients creates the clients. It sends no request.
@@ -47,7 +49,7 @@ func newClients(kubeconfig string) (clients, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		httpv1alpha1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, coordinationv1.AddToScheme,
-		eventsv1.AddToScheme,
+		eventsv1.AddToScheme, authenticationv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return clients{}, fmt.Errorf("register kinds: %w", err)
@@ -72,6 +74,7 @@ func newClients(kubeconfig string) (clients, error) {
 		{&all.discovery, binary, discoveryv1.SchemeGroupVersion},
 		{&all.leases, brief, coordinationv1.SchemeGroupVersion},
 		{&all.events, brief, eventsv1.SchemeGroupVersion},
+		{&all.tokens, brief, authenticationv1.SchemeGroupVersion},
 	} {
 		groupConfig := rest.CopyConfig(entry.config)
 		groupConfig.GroupVersion, groupConfig.APIPath = &entry.group, "/apis"
@@ -99,6 +102,9 @@ func (c clients) sources(chosen settings) ingest.Sources {
 		listWatch(c.discovery, "endpointslices", chosen.podNamespace,
 			discoveryv1.LabelServiceName+"="+peers.ServiceName),
 	}}
+	if chosen.interceptorTLSSecret != "" {
+		sources.Certificate = c.secret(model.Key{Namespace: chosen.podNamespace, Name: chosen.interceptorTLSSecret})
+	}
 	if chosen.translate.TLS {
 		sources.Secret = c.secret
 	}
@@ -149,6 +155,14 @@ func (c clients) configMap(namespace, name string) cache.ListerWatcherWithContex
 func listWatch(client rest.Interface, resource, namespace, labels string) cache.ListerWatcherWithContext {
 	return cache.NewFilteredListWatchFromClient(client, resource, namespace,
 		func(options *metav1.ListOptions) { options.LabelSelector = labels })
+}
+
+// reviewToken lets the API server review a token.
+func (c clients) reviewToken(
+	ctx context.Context, review *authenticationv1.TokenReview,
+) (*authenticationv1.TokenReview, error) {
+	answer := new(authenticationv1.TokenReview)
+	return answer, c.tokens.Post().Resource("tokenreviews").Body(review).Do(ctx).Into(answer)
 }
 
 // statusClient returns the client that writes statuses.

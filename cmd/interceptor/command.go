@@ -33,6 +33,8 @@ type settings struct {
 	adminAddress   string
 	metricsAddress string
 
+	interceptorTLSSecret string
+
 	translate translate.Options
 
 	podIP            string
@@ -142,6 +144,10 @@ func (s *settings) addAddressFlags(flags *pflag.FlagSet) {
 		"`address` for /livez and /readyz; any other request gets 503")
 	flags.StringVar(&s.adminAddress, "admin-address", ":9090", "`address` of the admin server (/queue, /demand, pprof)")
 	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus)")
+	flags.StringVar(&s.interceptorTLSSecret, "interceptor-tls-secret", "",
+		"`name` of the Secret in --pod-namespace with the certificate of the ports for proxies: they serve TLS and "+
+			"plaintext, and proxies without TLS or without a token receive no private keys; by default plaintext only, "+
+			"with private keys")
 }
 
 // addProxyFlags adds the flags of the configuration of all proxies.

@@ -96,6 +96,10 @@ func TestSettings(t *testing.T) {
 				}
 			}),
 		},
+		"TLS for proxies": {
+			environment: map[string]string{"KEDIFY_INTERCEPTOR_INTERCEPTOR_TLS_SECRET": "tls"},
+			want:        changed(func(s *settings) { s.interceptorTLSSecret = "tls" }),
+		},
 		"a flag counts before the environment": {
 			environment: map[string]string{"KEDIFY_INTERCEPTOR_XDS_ADDRESS": ":1"},
 			args:        []string{"--xds-address", ":2"},

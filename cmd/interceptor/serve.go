@@ -77,6 +77,7 @@ type process struct {
 	sink     *sink.Sink
 	checks   *extauthz.Server
 	reporter *status.Reporter
+	security security
 }
 
 // newProcess creates the components of the interceptor and starts none.
@@ -96,17 +97,20 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		return nil, err
 	}
 	holding := &controlplane.Holding{Server: answers, Timeout: chosen.coldStartTimeout}
-	discovery := xds.NewServer(xds.Options{
+	secured := newSecurity(chosen, api, logger)
+	discovery := xds.NewServer(secured.discovery(xds.Options{
 		Grace: chosen.clusterGrace, MaxStreams: chosen.maxStreams, Metrics: counted, Logger: logger, Callbacks: holding,
 		MembershipHint:   membershipHint,
 		DrainedListeners: translate.ClientListeners(),
 		DrainDelay:       xds.DefaultDrainDelay,
 		IPv6Listeners:    translate.IPv6Listeners(),
-	})
-	if reporter, err = newReporter(chosen, api, discovery, registry, logger); err != nil {
+	}))
+	if reporter, err = newReporter(chosen, api, discovery, secured, registry, logger); err != nil {
 		return nil, err
 	}
-	p := &process{settings: chosen, logger: logger, xds: discovery, checks: answers, reporter: reporter}
+	p := &process{
+		settings: chosen, logger: logger, xds: discovery, checks: answers, reporter: reporter, security: secured,
+	}
 	if err := p.addLoop(api, registry, holding); err != nil {
 		return nil, err
 	}
@@ -116,9 +120,10 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 
 // newReporter returns the reporter of the states that the proxies of a discovery server have ACKed.
 func newReporter(
-	chosen settings, api clients, discovery *xds.Server, registry *prometheus.Registry, logger *slog.Logger,
+	chosen settings, api clients, discovery *xds.Server, secured security, registry *prometheus.Registry,
+	logger *slog.Logger,
 ) (*status.Reporter, error) {
-	return status.New(status.Options{
+	return status.New(secured.peers(status.Options{
 		Client: api.statusClient(logger),
 		Source: controlplane.ProxyStates{Server: discovery},
 		Elect: election.Elector{
@@ -128,21 +133,21 @@ func newReporter(
 		Replica:    chosen.podName,
 		Registerer: registry,
 		Logger:     logger,
-	})
+	}))
 }
 
 // addLoop adds the metric sink, and the loop that publishes to the other components and to observer.
 func (p *process) addLoop(api clients, registry *prometheus.Registry, observer ingest.Observer) (err error) {
-	p.sink, err = sink.New(sink.Options{
+	p.sink, err = sink.New(p.security.sink(sink.Options{
 		Replica: p.settings.podName, Now: time.Now, MaxStreams: p.settings.maxStreams, Hint: membershipHint,
 		Queued:     p.checks.Counts,
 		Registerer: registry, Logger: p.logger,
-	})
+	}))
 	if err != nil {
 		return err
 	}
 	p.settings.translate.IPv6 = true // The discovery server sends IPv6Listeners to proxies with an IPv6 address only.
-	p.loop, err = ingest.New(ingest.Options{
+	p.loop, err = ingest.New(p.security.ingest(ingest.Options{
 		Sources:    api.sources(p.settings),
 		Resolve:    p.settings.resolve(),
 		Translate:  p.settings.translate,
@@ -151,7 +156,7 @@ func (p *process) addLoop(api clients, registry *prometheus.Registry, observer i
 		Interval:   p.settings.batchInterval,
 		Registerer: registry,
 		Logger:     p.logger,
-	})
+	}))
 	return err
 }
 
@@ -195,7 +200,8 @@ func (p *process) serveMetricSink(ctx context.Context) error {
 		return nil
 	case <-p.loop.Seeded():
 	}
-	listener, err := server.Listen(ctx, "metrics of proxies", p.settings.sinkAddress, "--metric-sink-address")
+	listener, err := p.security.listen(ctx, "metrics of proxies", p.settings.sinkAddress, "--metric-sink-address",
+		p.logger)
 	if err != nil {
 		return err
 	}
@@ -212,11 +218,11 @@ func (p *process) serveXDS(ctx context.Context) error {
 		return nil
 	case <-p.loop.Seeded():
 	}
-	listener, err := server.Listen(ctx, "xDS", p.settings.xdsAddress, "--xds-address")
+	listener, err := p.security.listen(ctx, "xDS", p.settings.xdsAddress, "--xds-address", p.logger)
 	if err != nil {
 		return err
 	}
-	grpcServer := grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
+	grpcServer := grpc.NewServer(p.security.grpcOptions(append(xds.GRPCOptions(), extauthz.GRPCOption())...)...)
 	p.xds.Register(grpcServer)
 	p.checks.Register(grpcServer)
 	p.reporter.Register(grpcServer)

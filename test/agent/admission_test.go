@@ -64,30 +64,40 @@ func TestAdmission(t *testing.T) {
 	security := func(field string, value any) func(deployment, pod, container map[string]any) {
 		return func(_, _, container map[string]any) { container["securityContext"].(values)[field] = value }
 	}
-	const token, volumes, secrets = "no ServiceAccount and no token", "ConfigMaps and empty directories", "no Secrets"
+	const token, volumes, secrets = "no ServiceAccount and no token", "the volumes of proxies are ConfigMaps", "no Secrets"
 	const node, privileges = "of their node", "no privileges"
 	secret := values{"name": "keys"}
+	projected := func(sources ...any) func(deployment, pod, container map[string]any) {
+		return hasVolume("projected", values{"sources": sources})
+	}
+	tokenFor := func(audience string) any {
+		return values{"serviceAccountToken": values{"audience": audience, "path": "token"}}
+	}
 	for name, test := range map[string]struct {
 		change func(deployment, pod, container map[string]any)
 		want   string // part of the error, none if the object is accepted
 	}{
-		"what the agent applies":  {func(values, values, values) {}, ""},
-		"another image":           {container("image", "registry.test/envoy:1"), ""},
-		"an empty directory":      {hasVolume("emptyDir", values{}), ""},
-		"a variable":              {container("env", []any{values{"name": "A", "value": "b"}}), ""},
-		"a token":                 {pod("automountServiceAccountToken", true), token},
-		"a token by default":      {func(_, pod, _ values) { delete(pod, "automountServiceAccountToken") }, token},
-		"another ServiceAccount":  {pod("serviceAccountName", "admin"), token},
-		"one by the former name":  {pod("serviceAccount", "admin"), token},
-		"a Secret":                {hasVolume("secret", values{"secretName": "keys"}), volumes},
-		"a path of the node":      {hasVolume("hostPath", values{"path": "/"}), volumes},
-		"a projected Secret":      {hasVolume("projected", values{"sources": []any{values{"secret": secret}}}), volumes},
-		"a claim":                 {hasVolume("persistentVolumeClaim", values{"claimName": "data"}), volumes},
-		"a CSI volume":            {hasVolume("csi", values{"driver": "secrets.test"}), volumes},
-		"variables of a Secret":   {container("envFrom", []any{values{"secretRef": secret}}), secrets},
-		"the network of the node": {pod("hostNetwork", true), node},
-		"its processes":           {pod("hostPID", true), node},
-		"its shared memory":       {pod("hostIPC", true), node},
+		"what the agent applies":      {func(values, values, values) {}, ""},
+		"another image":               {container("image", "registry.test/envoy:1"), ""},
+		"an empty directory":          {hasVolume("emptyDir", values{}), ""},
+		"a variable":                  {container("env", []any{values{"name": "A", "value": "b"}}), ""},
+		"a token":                     {pod("automountServiceAccountToken", true), token},
+		"a token by default":          {func(_, pod, _ values) { delete(pod, "automountServiceAccountToken") }, token},
+		"another ServiceAccount":      {pod("serviceAccountName", "admin"), token},
+		"one by the former name":      {pod("serviceAccount", "admin"), token},
+		"a Secret":                    {hasVolume("secret", values{"secretName": "keys"}), volumes},
+		"a path of the node":          {hasVolume("hostPath", values{"path": "/"}), volumes},
+		"a token for the interceptor": {projected(tokenFor("kedify-http-interceptor")), ""},
+		"a token for others":          {projected(tokenFor("vault")), volumes},
+		"a token for the API server":  {projected(values{"serviceAccountToken": values{"path": "token"}}), volumes},
+		"a projected Secret":          {projected(values{"secret": secret}), volumes},
+		"a token and a Secret":        {projected(tokenFor("kedify-http-interceptor"), values{"secret": secret}), volumes},
+		"a claim":                     {hasVolume("persistentVolumeClaim", values{"claimName": "data"}), volumes},
+		"a CSI volume":                {hasVolume("csi", values{"driver": "secrets.test"}), volumes},
+		"variables of a Secret":       {container("envFrom", []any{values{"secretRef": secret}}), secrets},
+		"the network of the node":     {pod("hostNetwork", true), node},
+		"its processes":               {pod("hostPID", true), node},
+		"its shared memory":           {pod("hostIPC", true), node},
 		"a port of the node": {func(_, _, container values) {
 			container["ports"].([]any)[0].(values)["hostPort"] = 8080
 		}, node},
@@ -201,7 +211,7 @@ const onlyCA = "nothing of a webhook but its CA"
 // TestAdmissionOfSecrets creates Secrets as the agent: the one of its webhook only.
 func TestAdmissionOfSecrets(t *testing.T) {
 	t.Parallel()
-	const only = "may only write Secret kedify-http-agent-webhook"
+	const only = "may only write its certificates"
 	for name, secret := range map[string]map[string]any{
 		"another name": {
 			"metadata": map[string]any{"name": "kedify-http-agent-other"}, "type": "kubernetes.io/tls",

@@ -65,6 +65,11 @@ func grantedPermissions() map[string]map[string]string {
 			"watch endpointslices.discovery.k8s.io in keda": "the other replicas and the shared " +
 				"proxies, if the cluster role is bound only in some namespaces",
 		},
+		proxyTLSRoleFile: {
+			"list secrets/kedify-http-interceptor-tls in keda":  "its own certificate",
+			"watch secrets/kedify-http-interceptor-tls in keda": "its own certificate",
+			"create tokenreviews.authentication.k8s.io":         "the token of a proxy",
+		},
 		tlsRoleFile: {
 			"list secrets":  "a certificate, by the Secret's name, if a user has bound the role",
 			"watch secrets": "a certificate, by the Secret's name, if a user has bound the role",
@@ -78,6 +83,13 @@ func grantedPermissions() map[string]map[string]string {
 			"watch endpointslices.discovery.k8s.io in keda": "the replicas of the interceptor",
 		},
 	}
+}
+
+// interceptorPermissions are all permissions of the interceptor that need no binding by users.
+func interceptorPermissions() []string {
+	granted := grantedPermissions()
+	all := slices.Collect(maps.Keys(granted[interceptorRoleFile]))
+	return slices.Sorted(slices.Values(slices.AppendSeq(all, maps.Keys(granted[proxyTLSRoleFile]))))
 }
 
 // controllerPermissions are the permissions of the Argo Rollouts controller that the router uses. The installation of
@@ -182,7 +194,7 @@ func TestAuthorizerAgrees(t *testing.T) {
 	shared.apply(t, "", routerOnlyBinding)
 	shared.apply(t, "", settingsOnlyBinding)
 	allowed := map[string][]string{
-		interceptorAccount: slices.Sorted(maps.Keys(grantedPermissions()[interceptorRoleFile])),
+		interceptorAccount: interceptorPermissions(),
 		scalerAccount:      slices.Sorted(maps.Keys(grantedPermissions()[scalerRoleFile])),
 		rolloutsAccount: slices.Concat(slices.Sorted(maps.Keys(grantedPermissions()[routerRoleFile])),
 			slices.Sorted(maps.Keys(controllerPermissions()))),
@@ -232,7 +244,7 @@ func (c *cluster) isAllowed(t *testing.T, account, permission string) bool {
 }
 
 // attributesOf parses "verb resource.group/subresource-or-name in namespace". The part after the slash is the name for
-// Leases and ConfigMaps, and a subresource for other resources.
+// Leases, ConfigMaps and Secrets, and a subresource for other resources.
 func attributesOf(permission string) *authorizationv1.ResourceAttributes {
 	permission, namespace, _ := strings.Cut(permission, " in ")
 	verb, resource, _ := strings.Cut(permission, " ")
@@ -242,7 +254,7 @@ func attributesOf(permission string) *authorizationv1.ResourceAttributes {
 		Verb: verb, Resource: resource, Group: group,
 		Namespace: namespace,
 	}
-	if resource == "leases" || resource == "configmaps" {
+	if resource == "leases" || resource == "configmaps" || resource == "secrets" {
 		attributes.Name = detail
 	} else {
 		attributes.Subresource = detail

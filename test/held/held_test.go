@@ -7,11 +7,14 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
@@ -43,6 +46,12 @@ type environment struct {
 // newEnvironment starts everything except an interceptor. deadline is that of queued requests. It ends with the test.
 func newEnvironment(t *testing.T, deadline time.Duration) environment {
 	t.Helper()
+	return newEnvironmentWith(t, deadline, nil)
+}
+
+// newEnvironmentWith is newEnvironment with a certificate of the interceptor, nil for proxies without TLS.
+func newEnvironmentWith(t *testing.T, deadline time.Duration, certificate map[string][]byte) environment {
+	t.Helper()
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	if err != nil {
 		t.Fatal(err)
@@ -50,6 +59,7 @@ func newEnvironment(t *testing.T, deadline time.Duration) environment {
 	s, err := coldstart.Start(context.WithoutCancel(t.Context()), coldstart.Options{
 		Binaries: binaries, Envoy: envoyproc.Binary(t), Repository: "../..", Built: netspace.Folder(), Folder: t.TempDir(),
 		Apps: 2, QueueDeadline: deadline, Workers: 2, Arguments: []string{"--shutdown-delay=1s"},
+		Certificate: certificate,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -182,11 +192,28 @@ func TestInterceptorIsKilled(t *testing.T) {
 }
 
 // TestInterceptorIsReplaced replaces the interceptor as a rolling update does: the new replica is ready before the old
-// one stops. No request fails, neither the queued ones nor those to a ready app.
+// one stops. No request fails, neither the queued ones nor those to a ready app. It has proxies with and without TLS.
 func TestInterceptorIsReplaced(t *testing.T) {
-	s := newEnvironment(t, never)
+	for name, certificate := range map[string]map[string][]byte{
+		"plaintext": nil, "TLS": kit.NewServerCertificate(t, transport.Name("keda")),
+	} {
+		t.Run(name, func(t *testing.T) { replaceInterceptor(t, certificate) })
+	}
+}
+
+// replaceInterceptor is the test with a certificate of the interceptor, nil for proxies without TLS.
+func replaceInterceptor(t *testing.T, certificate map[string][]byte) {
+	t.Helper()
+	s := newEnvironmentWith(t, never, certificate)
 	first := s.replica(0)
 	s.proxy()
+	log, err := first.Log()
+	if isProven := strings.Contains(string(log), `"authenticated":true`); err != nil || isProven != (certificate != nil) {
+		t.Errorf("the proxy is authenticated: %t, %v:\n%s", isProven, err, log)
+	}
+	if got, err := first.Metric(t.Context(), "kedify_xds_unauthenticated_streams"); err != nil || got != 0 {
+		t.Errorf("%d streams without keys, %v", got, err)
+	}
 	s.addEndpoint(1)
 	s.awaitAnswer(1)
 	waiting := s.enqueue(t.Context(), first, 0)

@@ -53,3 +53,45 @@ func NewTLSSecretWithKey(
 		},
 	}
 }
+
+// NewServerCertificate returns the data of a Secret with a certificate of a DNS name, for servers and clients, and the
+// new CA that signs it.
+func NewServerCertificate(tb testing.TB, name string) map[string][]byte {
+	tb.Helper()
+	data := map[string][]byte{}
+	encode := func(kind string, der []byte, err error) []byte {
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	}
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage: x509.KeyUsageCertSign,
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test"}, DNSNames: []string{name},
+		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(), authorityKey)
+	data["ca.crt"] = encode("CERTIFICATE", der, err)
+	if authority, err = x509.ParseCertificate(der); err != nil {
+		tb.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	der, err = x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), authorityKey)
+	data[corev1.TLSCertKey] = encode("CERTIFICATE", der, err)
+	der, err = x509.MarshalPKCS8PrivateKey(key)
+	data[corev1.TLSPrivateKeyKey] = encode("PRIVATE KEY", der, err)
+	return data
+}

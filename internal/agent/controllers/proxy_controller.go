@@ -25,10 +25,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
@@ -65,6 +67,11 @@ type ProxyReconciler struct {
 	Settings proxies.Settings
 	// RemovalDelay is how long unneeded proxies are kept.
 	RemovalDelay time.Duration
+	// CA returns the CAs that sign the interceptor's certificate, see proxies.Settings. It returns nil as long as there
+	// is no certificate: then no proxies are installed. A nil function means that proxies connect without TLS. CAChanged
+	// receives an element when the result changes.
+	CA        func() []byte
+	CAChanged <-chan event.GenericEvent
 	// Namespaces are the namespaces in which proxies are installed; an empty list means all.
 	Namespaces []string
 	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute. SetupWithManager sets it.
@@ -86,6 +93,11 @@ func (p *ProxyReconciler) Reconcile(ctx context.Context, request ctrl.Request) (
 	state, dependents, err := p.read(ctx, namespace)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if p.CA != nil {
+		if state.Settings.CA = p.CA(); state.IsNeeded && state.Settings.CA == nil {
+			return ctrl.Result{RequeueAfter: retryAfter}, nil
+		}
 	}
 	plan, err := state.Plan()
 	if err != nil {
@@ -331,8 +343,11 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 	isWritten := predicate.Or(
 		predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	written := builder.WithPredicates(isWritten)
-	running, err := ctrl.NewControllerManagedBy(mgr).
-		Named("proxies").
+	chosen := ctrl.NewControllerManagedBy(mgr).Named("proxies")
+	if p.CAChanged != nil {
+		chosen = chosen.WatchesRawSource(source.Channel(p.CAChanged, handler.EnqueueRequestsFromMapFunc(p.withBootstrap)))
+	}
+	running, err := chosen.
 		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, fleet, builder.WithPredicates(predicate.Funcs{UpdateFunc: needChanged})).
 		Watches(&networkingv1.Ingress{}, inside, builder.WithPredicates(predicate.AnnotationChangedPredicate{})).

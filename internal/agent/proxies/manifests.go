@@ -102,6 +102,13 @@ func (s Settings) configureBootstrap(object *unstructured.Unstructured) (bootstr
 		changes = append(changes, interceptorHost+httpv1alpha1.DefaultInterceptorNamespace,
 			interceptorHost+s.InterceptorNamespace)
 	}
+	if s.CA != nil {
+		changes = append(changes, interceptorCluster, interceptorCluster+s.transportSocket(),
+			interceptorProtocol, tokenFilters()+interceptorProtocol)
+		if err := s.addCA(object); err != nil {
+			return "", err
+		}
+	}
 	if s.IPv6 {
 		changes = append(changes, statusAddress, statusAddressIPv6)
 	}
@@ -133,6 +140,11 @@ func (s Settings) configureDeployment(object *unstructured.Unstructured, bootstr
 	}
 	if s.Image != "" {
 		envoy["image"] = s.Image
+	}
+	if s.CA != nil {
+		if err := mountToken(object, envoy); err != nil {
+			return err
+		}
 	}
 	if s.Resources != nil {
 		envoy["resources"] = resourceFields(s.Resources)

@@ -26,6 +26,10 @@ type Settings struct {
 	Resources *corev1.ResourceRequirements
 	// InterceptorNamespace is the namespace of the interceptor that configures the proxies.
 	InterceptorNamespace string
+	// CA are the CAs in PEM that sign the interceptor's certificate. The proxies connect to the interceptor by TLS and
+	// verify its certificate, and they prove their namespace by a token. Nil means that they connect without TLS and
+	// without a token.
+	CA []byte
 	// IPv6 makes the listener that the kubelet probes listen on IPv6 in addition to IPv4. The first address of a Pod in
 	// the cluster must be an IPv6 address: Envoy does not start on a machine without IPv6.
 	IPv6 bool

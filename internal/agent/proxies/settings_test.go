@@ -194,6 +194,58 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// TestProxiesTrustTheInterceptor has proxies that connect by TLS. A renewed CA changes the ConfigMap and replaces no Pod.
+func TestProxiesTrustTheInterceptor(t *testing.T) {
+	w := newFixture()
+	w.Settings.InterceptorNamespace = "kedify"
+	w.step(t)
+	bootstrap := func() string {
+		found, _, _ := unstructured.NestedString(w.find(t, "deploy").Object,
+			"spec", "template", "metadata", "annotations", httpv1alpha1.AnnotationProxyBootstrap)
+		return found
+	}
+	file := func(name string) string {
+		text, _, _ := unstructured.NestedString(w.find(t, "cm-bootstrap").Object, "data", name)
+		return text
+	}
+	plaintext := bootstrap()
+	w.Settings.CA = []byte("first\n")
+	if done, _ := w.step(t); done != "+cm-bootstrap +deploy" || bootstrap() == plaintext {
+		t.Errorf("with TLS: %s", done)
+	}
+	const name = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.kedify.svc"
+	if text := file("envoy.yaml"); strings.Count(text, "sni: "+name+"\n") != 2 || strings.Count(text, "name: envoy.transport_sockets.tls") != 2 {
+		t.Errorf("bootstrap:\n%s", text)
+	}
+	for _, text := range []string{
+		"            - name: envoy.formatter.file_content", "%FILE_CONTENT(/var/run/secrets/kedify/token:/var/run/secrets/kedify)%",
+	} {
+		if strings.Count(file("envoy.yaml"), text) != 2 {
+			t.Errorf("the bootstrap does not send the token: %s", file("envoy.yaml"))
+		}
+	}
+	deployment, err := yaml.Marshal(w.find(t, "deploy").Object)
+	for _, text := range []string{
+		"- mountPath: /var/run/secrets/kedify\n", "audience: kedify-http-interceptor\n", "automountServiceAccountToken: false\n",
+	} {
+		if err != nil || !strings.Contains(string(deployment), text) {
+			t.Errorf("the Deployment lacks %q, %v:\n%s", text, err, deployment)
+		}
+	}
+	if text := file("interceptor-ca.json"); !strings.Contains(text, `"inline_string":"first\n"`) || !strings.Contains(text, `{"exact":"`+name+`"}`) {
+		t.Errorf("CAs: %s", text)
+	}
+	secure := bootstrap()
+	w.Settings.CA = []byte("second\n")
+	if done, _ := w.step(t); done != "+cm-bootstrap" || bootstrap() != secure || !strings.Contains(file("interceptor-ca.json"), "second") {
+		t.Errorf("with another CA: %s", done)
+	}
+	w.Settings.CA = nil
+	if done, _ := w.step(t); done != "+cm-bootstrap +deploy" || bootstrap() != plaintext {
+		t.Errorf("without TLS again: %s", done)
+	}
+}
+
 // lines returns the ConfigMap and the Deployment as lines of YAML.
 func lines(t *testing.T, objects map[string]map[string]any) []string {
 	t.Helper()

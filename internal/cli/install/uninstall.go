@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -77,15 +78,39 @@ func (i *Installer) Uninstall(ctx context.Context, removal Removal) error {
 	if err := i.retireLease(ctx, removal.Facts.Interceptor, keepsObjects); err != nil {
 		return err
 	}
-	secret := manifests.Reference{APIVersion: "v1", Kind: "Secret", Name: httpv1alpha1.ManagedByAgent + "-webhook"}
-	agentLease := leaseReference(httpv1alpha1.ManagedByAgent)
-	if err := i.removeGenerated(ctx, "agent", removal.Facts.Agent, agentLease, secret); err != nil {
+	generated, err := i.agentGenerated(ctx)
+	if err != nil {
+		return err
+	}
+	if err := i.removeGenerated(ctx, "agent", removal.Facts.Agent, generated...); err != nil {
 		return err
 	}
 	if err := i.removeMatching(ctx, managed, isLast); err != nil {
 		return err
 	}
 	return i.waitDeleted(ctx, managed, isLast)
+}
+
+// agentGenerated returns the objects that the agent creates at runtime. The Secret with the interceptor's certificate
+// is one of them if it has the label of the agent.
+func (i *Installer) agentGenerated(ctx context.Context) ([]manifests.Reference, error) {
+	secret := func(name string) manifests.Reference {
+		return manifests.Reference{
+			APIVersion: "v1", Kind: "Secret", Namespace: httpv1alpha1.DefaultInterceptorNamespace, Name: name,
+		}
+	}
+	generated := []manifests.Reference{
+		leaseReference(httpv1alpha1.ManagedByAgent), secret(httpv1alpha1.ManagedByAgent + "-webhook"),
+	}
+	certificate, live := secret("kedify-http-interceptor-tls"), new(metav1.PartialObjectMetadata)
+	exists, err := i.find(ctx, live, certificate.Path()...)
+	if exists && live.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent {
+		generated = append(generated, certificate)
+	}
+	if apierrors.IsForbidden(err) {
+		return generated, nil // The Secret exists only with TLS for proxies.
+	}
+	return generated, err
 }
 
 // managedObjects returns the objects that Install has created, in reverse order of creation.

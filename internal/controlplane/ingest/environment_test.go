@@ -95,6 +95,9 @@ type environment struct {
 	pagesRead                       []string                 // in order
 	settings, global                *faultySource            // nil for none
 	secrets                         *secretSources
+	certificate                     *faultySource // nil for none
+	hold                            translate.Hold
+	setCertificate                  func(map[string][]byte) (string, error)
 	resolve                         resolve.Options
 	loop                            *ingest.Loop
 	registry                        *prometheus.Registry
@@ -106,6 +109,7 @@ type environment struct {
 	objects         map[model.Key]ingest.Object   // the last report of each
 	last            ingest.Pass
 	chains          map[string]string // the published certificates by host
+	holdCluster     string            // the published cluster of calls of the interceptor
 	refuse          error
 	publishDuration time.Duration // of one publication
 }
@@ -113,6 +117,7 @@ type environment struct {
 // Publish implements ingest.Publisher.
 func (s *environment) Publish(fleet model.Fleet, update translate.Update, isWhole bool) error {
 	s.recordSecrets(update.Changed, update.Removed, isWhole)
+	s.recordHold(update.Changed)
 	return s.record(fleet)
 }
 
@@ -199,13 +204,17 @@ func (s *environment) run(t *testing.T) (stop func()) {
 		sources.Settings, sources.GlobalSettings = []cache.ListerWatcherWithContext{s.settings}, s.global
 	}
 	options := translate.DefaultOptions()
+	options.Hold = s.hold
+	if s.certificate != nil {
+		sources.Certificate = s.certificate
+	}
 	if s.secrets != nil {
 		sources.Secret, options.TLS = s.secrets.list, true
 	}
 	s.registry = prometheus.NewRegistry()
 	loop, err := ingest.New(ingest.Options{
-		Sources: sources, Resolve: s.resolve, Translate: options, Publisher: s, Observers: []ingest.Observer{s},
-		Registerer: s.registry, Logger: slog.New(slog.DiscardHandler),
+		Sources: sources, SetCertificate: s.setCertificate, Resolve: s.resolve, Translate: options, Publisher: s,
+		Observers: []ingest.Observer{s}, Registerer: s.registry, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -54,6 +54,8 @@ type Sources struct {
 	// envoysettings.GlobalName. Without permission to list them, or without sources, Envoy's defaults apply.
 	Settings       []cache.ListerWatcherWithContext
 	GlobalSettings cache.ListerWatcherWithContext
+	// Certificate is the Secret with the interceptor's own certificate; nil disables it.
+	Certificate cache.ListerWatcherWithContext
 	// Secret returns the list and watch of one Secret. It is called for each Secret that an object names. nil
 	// disables TLS: no Secret is read.
 	Secret func(model.Key) cache.ListerWatcherWithContext
@@ -72,6 +74,9 @@ type Options struct {
 	Publisher Publisher
 	// Observers receive the outcome of every pass, one after the other.
 	Observers []Observer
+	// SetCertificate replaces the interceptor's certificate by that in the data of a Secret. It returns the CAs that the
+	// proxies must trust for their calls of the interceptor. Required with Sources.Certificate.
+	SetCertificate func(data map[string][]byte) (ca string, err error)
 	// Interval is the maximum pause between two passes, in which changes are batched. Zero means DefaultInterval.
 	Interval time.Duration
 	// Registerer registers the metrics.
@@ -101,6 +106,7 @@ type Loop struct {
 	seeded   chan struct{} // closed after the first publication
 	observed chan struct{} // closed after the first complete report
 	secrets  secretWatches
+	own      ownCertificate
 	pages    *namedWatches[waitingPage]
 
 	// The following fields belong to the goroutine of Run.
@@ -149,6 +155,7 @@ func New(options Options) (*Loop, error) {
 	if l.interval == 0 {
 		l.interval = DefaultInterval
 	}
+	l.own.set = options.SetCertificate
 	l.watch(options.Sources)
 	return l, nil
 }
@@ -173,6 +180,7 @@ func (l *Loop) watch(sources Sources) {
 	}
 	l.watchSettings(sources)
 	l.watchSecrets(sources.Secret)
+	l.watchCertificate(sources.Certificate)
 	for _, listWatch := range sources.Replicas {
 		objects := newStore(reduceReplicas, isSameReplicas, l.wake)
 		l.replicas = append(l.replicas,
@@ -272,6 +280,7 @@ func (l *Loop) wake() {
 func (l *Loop) pass(ctx context.Context) {
 	started := time.Now()
 	isComplete := len(l.pending(gateReport)) == 0 // before takeChanges, so that the report contains these lists
+	l.takeCertificate(ctx)
 	changes := l.takeChanges()
 	var changed map[model.Key]Object
 	if l.resolver == nil || changes.affectsRouting {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
@@ -35,7 +36,7 @@ type Source interface {
 	Changed() <-chan struct{}
 }
 
-// Options are the dependencies of a Reporter. All fields are required.
+// Options are the dependencies of a Reporter. All fields except PeerCredentials and IsReplica are required.
 type Options struct {
 	// Client writes statuses and Events.
 	Client Client
@@ -46,6 +47,10 @@ type Options struct {
 	Elect func(ctx context.Context, lead func(ctx context.Context)) error
 	// Replica is the name of this replica's Pod. It is the identity in elections and in reports.
 	Replica string
+	// PeerCredentials are the credentials of connections to other replicas; nil means connections without TLS. IsReplica
+	// reports whether the caller of this replica has proven that it is one; nil requires no proof.
+	PeerCredentials credentials.TransportCredentials
+	IsReplica       func(ctx context.Context) bool
 	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 	// Logger receives failures.
@@ -73,8 +78,8 @@ type Reporter struct {
 
 // New returns a Reporter. An error means that a metric of the same name is already registered.
 func New(options Options) (*Reporter, error) {
-	w := &writer{Options: options, own: peers.NewServer(), objects: map[model.Key]*tracked{}}
-	w.peers = peers.NewPeers(options.Logger, w.enqueueChanged)
+	w := &writer{Options: options, own: peers.NewServer(options.IsReplica), objects: map[model.Key]*tracked{}}
+	w.peers = peers.NewPeers(options.Logger, options.PeerCredentials, w.enqueueChanged)
 	var err error
 	if w.writes, err = newMetrics(options.Registerer, w); err != nil {
 		return nil, err

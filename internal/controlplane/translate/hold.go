@@ -82,6 +82,9 @@ type Hold struct {
 	// Checks is the address of the calls. It is this replica's own address, because only the replica that configures
 	// a proxy has the proxy's ACKs.
 	Checks netip.AddrPort
+	// CA are the CAs in PEM that sign the certificate of the interceptor, and Name is the DNS name in it. Proxies call
+	// the interceptor by TLS and verify both. An empty CA means calls without TLS.
+	CA, Name string
 	// Socket is the socket path of the fallback listener; "" means DefaultHoldSocket.
 	Socket string
 }
@@ -206,7 +209,7 @@ func exactString(text string) *matcherv3.StringMatcher {
 }
 
 // holdCluster returns the cluster of the filter's calls.
-func holdCluster() (*clusterv3.Cluster, error) {
+func (h Hold) holdCluster() (*clusterv3.Cluster, error) {
 	options, err := pack(&upstreamhttpv3.HttpProtocolOptions{
 		UpstreamProtocolOptions: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_{
 			ExplicitHttpConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
@@ -235,6 +238,11 @@ func holdCluster() (*clusterv3.Cluster, error) {
 			MaxRetries:         wrapperspb.UInt32(holdBreaker),
 		}}},
 		TypedExtensionProtocolOptions: map[string]*anypb.Any{httpOptionsKey: options},
+	}
+	if h.CA != "" {
+		if cluster.TransportSocket, err = interceptorTLS(h.CA, h.Name); err != nil {
+			return nil, err
+		}
 	}
 	return cluster, validate(cluster)
 }
@@ -320,7 +328,7 @@ func (o Options) addHold(out Update) error {
 	if err != nil {
 		return fmt.Errorf("listener %s: %w", HoldName, err)
 	}
-	cluster, err := holdCluster()
+	cluster, err := o.Hold.holdCluster()
 	if err != nil {
 		return fmt.Errorf("cluster %s: %w", HoldName, err)
 	}

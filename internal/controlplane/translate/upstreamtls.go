@@ -85,3 +85,32 @@ func validation(settings model.UpstreamTLS) *tlsv3.CertificateValidationContext 
 	}
 	return context
 }
+
+// interceptorTLS returns the transport socket for calls of the interceptor. Its certificate must be signed by one of the
+// CAs, in PEM, and have a DNS name.
+func interceptorTLS(ca, name string) (*corev3.TransportSocket, error) {
+	tlsContext, err := pack(&tlsv3.UpstreamTlsContext{
+		Sni: name,
+		CommonTlsContext: &tlsv3.CommonTlsContext{
+			AlpnProtocols: []string{"h2"},
+			TlsParams: &tlsv3.TlsParameters{
+				TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_3, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
+			},
+			ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{
+				ValidationContext: &tlsv3.CertificateValidationContext{
+					TrustedCa: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: ca}},
+					MatchTypedSubjectAltNames: []*tlsv3.SubjectAltNameMatcher{{
+						SanType: tlsv3.SubjectAltNameMatcher_DNS, Matcher: exactString(name),
+					}},
+				},
+			},
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &corev3.TransportSocket{
+		Name:       "envoy.transport_sockets.tls",
+		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: tlsContext},
+	}, nil
+}

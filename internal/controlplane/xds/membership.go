@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -38,7 +39,7 @@ type membership struct {
 
 // SetMembers sets the proxies of all fleets. A stream belongs to the fleet of its peer's address. It waits up to
 // Options.MembershipTimeout for an unknown address and is rejected then. An address of several fleets is rejected too,
-// because it does not identify one proxy.
+// because it does not identify one proxy, unless the proxy proves which one it is by Options.Identify.
 //
 // A stream continues if its address becomes unknown, with the topology that it had, and ends if its address is assigned
 // to another fleet. The caller must not change the argument afterwards.
@@ -47,49 +48,103 @@ func (s *Server) SetMembers(members Members) {
 	close(before.superseded)
 }
 
-// fleetOf returns the fleet that a stream belongs to, and waits for it if necessary.
-func (s *Server) fleetOf(ctx context.Context, peer string) (string, error) {
-	if fleets := s.membership.Load().Fleets[addressOf(peer)]; len(fleets) == 1 {
-		return fleets[0], nil
+// fleetOf returns the fleet that a stream belongs to, and waits for it if necessary. isProven is true if the proxy has
+// proven it.
+func (s *Server) fleetOf(ctx context.Context, peer string) (fleet string, isProven bool, err error) {
+	// Only the proxies of fleets cause the work of Identify.
+	identify := sync.OnceValues(func() (string, error) { return s.identify(ctx, peer) })
+	fleet, isProven, err = s.selectFleet(s.membership.Load().Fleets[addressOf(peer)], identify)
+	if fleet != "" || err != nil {
+		return fleet, isProven, err
 	}
 	select {
 	case s.waiting <- struct{}{}:
 		defer func() { <-s.waiting }()
 	default:
-		return "", s.errFull()
+		return "", false, s.errFull()
 	}
 	timeout := time.After(s.options.MembershipTimeout)
 	for {
 		members := s.membership.Load()
 		fleets := members.Fleets[addressOf(peer)]
-		if len(fleets) == 1 {
-			return fleets[0], nil
+		if fleet, isProven, err = s.selectFleet(fleets, identify); fleet != "" || err != nil {
+			return fleet, isProven, err
 		}
 		select {
 		case <-ctx.Done():
-			return "", status.FromContextError(ctx.Err()).Err()
+			return "", false, status.FromContextError(ctx.Err()).Err()
 		case <-s.closed:
-			return "", errShuttingDown()
+			return "", false, errShuttingDown()
 		case <-timeout:
-			return "", s.reject(ctx, peer, fleets)
+			return "", false, s.reject(ctx, peer, fleets)
 		case <-members.superseded:
 		}
 	}
 }
 
+// identify calls Options.Identify, and logs its error.
+func (s *Server) identify(ctx context.Context, peer string) (fleet string, err error) {
+	fleet, err = s.options.Identify(ctx)
+	if err != nil {
+		s.logRejection(ctx, peer, status.Convert(err).Message())
+	}
+	return fleet, err
+}
+
+// selectFleet returns the fleet of a proxy among those of its address: the one that it has proven, or the only one. It
+// returns "" if there is none.
+func (s *Server) selectFleet(
+	fleets []string, identify func() (string, error),
+) (fleet string, isProven bool, err error) {
+	if len(fleets) == 0 {
+		return "", false, nil
+	}
+	if s.options.Identify == nil {
+		return onlyOne(fleets), true, nil
+	}
+	switch fleet, err = identify(); {
+	case err != nil:
+		return "", false, err
+	case fleet == "":
+		return onlyOne(fleets), false, nil
+	case slices.Contains(fleets, fleet):
+		return fleet, true, nil
+	default:
+		return "", false, nil
+	}
+}
+
+// onlyOne returns the only element of fleets, "" if there are others.
+func onlyOne(fleets []string) string {
+	if len(fleets) == 1 {
+		return fleets[0]
+	}
+	return ""
+}
+
 // reject logs and returns the status for a stream whose address belongs to no fleet, or to several.
 func (s *Server) reject(ctx context.Context, peer string, fleets []string) error {
 	reason := "no fleet has a proxy with the address " + hostOf(peer)
-	if len(fleets) > 1 {
+	switch len(fleets) {
+	case 0:
+	case 1:
+		reason = fmt.Sprintf("the address %s belongs to fleet %s, and the proxy has proven another one", hostOf(peer),
+			fleets[0])
+	default:
 		sorted := slices.Sorted(slices.Values(fleets))
 		reason = fmt.Sprintf("the address %s belongs to several fleets: %s", hostOf(peer), strings.Join(sorted, ", "))
 	}
 	if s.options.MembershipHint != "" {
 		reason += "; " + s.options.MembershipHint
 	}
+	s.logRejection(ctx, peer, reason)
+	return status.Error(codes.PermissionDenied, reason)
+}
+
+// logRejection logs why a stream is rejected.
+func (s *Server) logRejection(ctx context.Context, peer, reason string) {
 	s.options.Logger.Log(ctx, s.rejections.Level(addressOf(peer), reason), "proxy rejected", slog.String("peer", peer),
 		slog.String("reason", reason))
-	return status.Error(codes.PermissionDenied, reason)
 }
 
 // checkFleet returns the status that ends a stream whose address was assigned to another fleet.

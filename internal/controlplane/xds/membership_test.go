@@ -69,7 +69,7 @@ func TestFleetOf(t *testing.T) {
 				began := time.Now()
 				go test.do(s, cancel)
 				synctest.Wait()
-				fleet, err := s.fleetOf(ctx, test.peer)
+				fleet, _, err := s.fleetOf(ctx, test.peer)
 				if fleet != test.fleet || status.Code(err) != test.code ||
 					err != nil && status.Convert(err).Message() != test.message {
 					t.Errorf("fleet %q, %v, want %q, %v %s", fleet, err, test.fleet, test.code, test.message)
@@ -94,7 +94,7 @@ func TestRejectionsAreNotLoggedForEachAttempt(t *testing.T) {
 		s := NewServer(Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), MembershipHint: "do this"})
 		for attempt := range 100 {
 			for _, address := range []string{"10.0.0.8", "[2001:db8::8]"} {
-				if _, err := s.fleetOf(t.Context(), fmt.Sprintf("%s:%d", address, 40000+attempt)); err == nil {
+				if _, _, err := s.fleetOf(t.Context(), fmt.Sprintf("%s:%d", address, 40000+attempt)); err == nil {
 					t.Fatal("an unknown address has a fleet")
 				}
 			}
@@ -114,12 +114,12 @@ func TestFleetOfLimitsWaitingStreams(t *testing.T) {
 		s := NewServer(Options{MaxStreams: 1})
 		known := netip.MustParseAddr("10.0.0.7")
 		s.SetMembers(Members{Fleets: map[netip.Addr][]string{known: {"apps"}}})
-		go func() { _, _ = s.fleetOf(t.Context(), "10.0.0.8:1") }()
+		go func() { _, _, _ = s.fleetOf(t.Context(), "10.0.0.8:1") }()
 		synctest.Wait()
-		if _, err := s.fleetOf(t.Context(), "10.0.0.9:1"); status.Code(err) != codes.ResourceExhausted {
+		if _, _, err := s.fleetOf(t.Context(), "10.0.0.9:1"); status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("a second unknown address: %v, want ResourceExhausted", err)
 		}
-		if fleet, err := s.fleetOf(t.Context(), "10.0.0.7:1"); fleet != "apps" || err != nil {
+		if fleet, _, err := s.fleetOf(t.Context(), "10.0.0.7:1"); fleet != "apps" || err != nil {
 			t.Errorf("a known address: %q, %v", fleet, err)
 		}
 		time.Sleep(2 * time.Second) // The clock is synctest's.

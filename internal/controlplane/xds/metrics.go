@@ -13,23 +13,25 @@ import (
 // Metrics are the Prometheus metrics of a server. Labels have few values: streams, nodes and resources are never
 // labels.
 type Metrics struct {
-	streams   *prometheus.GaugeVec
-	responses *prometheus.CounterVec
-	resources *prometheus.CounterVec
-	acks      *prometheus.CounterVec
-	nacks     *prometheus.CounterVec
-	heldBack  [session.KindCount]prometheus.GaugeFunc
-	server    atomic.Pointer[Server] // the source of heldBack, nil for none yet
+	streams *prometheus.GaugeVec
+	// unauthenticated counts the streams of proxies that have not proven their fleet.
+	unauthenticated prometheus.Gauge
+	responses       *prometheus.CounterVec
+	resources       *prometheus.CounterVec
+	acks            *prometheus.CounterVec
+	nacks           *prometheus.CounterVec
+	heldBack        [session.KindCount]prometheus.GaugeFunc
+	server          atomic.Pointer[Server] // the source of heldBack, nil for none yet
 }
 
-// NewMetrics registers the metrics kedify_xds_streams{mode} and, all by {type},
+// NewMetrics registers the metrics kedify_xds_streams{mode}, kedify_xds_unauthenticated_streams and, all by {type},
 // kedify_xds_responses_total, kedify_xds_resources_total, kedify_xds_acks_total,
-// kedify_xds_nacks_total and kedify_xds_rejected_resources. It returns the error of the registry if one of the names is already
-// registered.
+// kedify_xds_nacks_total and kedify_xds_rejected_resources. It returns the error of the registry if one of the names
+// is already registered.
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := newMetrics()
 	var failures []error
-	for _, c := range []prometheus.Collector{m.streams, m.responses, m.resources, m.acks, m.nacks} {
+	for _, c := range []prometheus.Collector{m.streams, m.unauthenticated, m.responses, m.resources, m.acks, m.nacks} {
 		failures = append(failures, registry.Register(c))
 	}
 	for _, gauge := range m.heldBack {
@@ -52,6 +54,10 @@ func newMetrics() *Metrics {
 			Namespace: "kedify", Subsystem: "xds", Name: "streams",
 			Help: "Open discovery streams of proxies.",
 		}, []string{"mode"}),
+		unauthenticated: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "kedify", Subsystem: "xds", Name: "unauthenticated_streams",
+			Help: "Open discovery streams of proxies that have not proven their namespace, which receive no private keys.",
+		}),
 		responses: counter("responses_total", "Discovery responses sent to proxies."),
 		resources: counter("resources_total", "Resources in the responses, including removals."),
 		acks:      counter("acks_total", "Responses that a proxy accepted."),

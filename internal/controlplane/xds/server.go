@@ -2,6 +2,7 @@ package xds
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"errors"
 	"log/slog"
@@ -73,6 +74,11 @@ type Options struct {
 	MaxStreams int
 	// MembershipTimeout is how long a stream waits for its address to become known; 0 means DefaultMembershipTimeout.
 	MembershipTimeout time.Duration
+	// Identify returns the fleet that the proxy of a call has proven to belong to, "" if it has proven nothing. The proxy
+	// must have an address of that fleet, too. A stream without a proof receives no private key, see
+	// [session.Session.WithholdSecrets]. An error, with a gRPC status, ends the stream. If nil, the address is proof
+	// enough.
+	Identify func(ctx context.Context) (fleet string, err error)
 	// Metrics are the metrics of this server and no other one; nil for none.
 	Metrics *Metrics
 	// Logger logs connections and NACKs; nil for none.

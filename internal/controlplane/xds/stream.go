@@ -42,6 +42,9 @@ type stream struct {
 	hasIPv6, isDrained bool
 	topology           session.Topology // of the proxy; of the goroutine of serve
 	hasRefused         bool             // names were refused; of the goroutine of serve
+	// isProven is true for a proxy that has proven its fleet, or need not. hasAskedForKeys is true once another one has
+	// subscribed to certificates; of the goroutine of serve.
+	isProven, hasAskedForKeys bool
 
 	mu      sync.Mutex // guards the session
 	session *session.Session
@@ -76,6 +79,13 @@ func (st *stream) setTopology(topology session.Topology) session.Output {
 	return st.session.SetTopology(time.Now(), topology)
 }
 
+// withholdSecrets makes the proxy receive no certificates.
+func (st *stream) withholdSecrets() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.session.WithholdSecrets()
+}
+
 // tick runs what is due in the session.
 func (st *stream) tick() session.Output {
 	st.mu.Lock()
@@ -97,7 +107,7 @@ func (st *stream) timer() <-chan time.Time {
 // requests wait in gRPC's flow control window.
 func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) error {
 	from := peerOf(ctx)
-	name, err := s.fleetOf(ctx, from)
+	name, isProven, err := s.fleetOf(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -107,7 +117,15 @@ func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) erro
 	}
 	logger := s.options.Logger.With(slog.Uint64("stream", st.number), slog.String("fleet", name),
 		slog.String("peer", st.peer), slog.String("mode", string(mode)))
+	if s.options.Identify != nil {
+		logger = logger.With(slog.Bool("authenticated", isProven))
+	}
 	logger.InfoContext(ctx, "proxy connected")
+	if st.isProven = isProven; !isProven {
+		st.withholdSecrets()
+		s.options.Metrics.unauthenticated.Inc()
+		defer s.options.Metrics.unauthenticated.Dec()
+	}
 	streams := s.options.Metrics.streams.WithLabelValues(string(mode))
 	streams.Inc()
 	s.signal()
@@ -162,6 +180,7 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			out = st.receive(r)
 			s.reportAnswer(ctx, logger, st, out.Answer)
 			reportRefused(ctx, logger, st, r.TypeURL, out.Refused)
+			reportWithheld(ctx, logger, st, r)
 		case <-latest.superseded:
 			if latest = st.fleet.current(); latest.snapshot == nil {
 				continue
@@ -222,6 +241,16 @@ func reportRefused(ctx context.Context, logger *slog.Logger, st *stream, typeURL
 		st.hasRefused = true
 		logger.WarnContext(ctx, "proxy subscribed to more or longer names than the limits allow, ignoring the rest",
 			slog.String("typeUrl", typeURL), slog.Int("names", refused))
+	}
+}
+
+// reportWithheld logs the first request for certificates of a stream that receives none.
+func reportWithheld(ctx context.Context, logger *slog.Logger, st *stream, r session.Request) {
+	asksForKeys := r.TypeURL == session.SecretKind.TypeURL() && len(r.Subscribe)+len(r.Names) > 0
+	if asksForKeys && !st.isProven && !st.hasAskedForKeys {
+		st.hasAskedForKeys = true
+		logger.WarnContext(ctx, "proxy requests certificates and receives none: private keys are sent only over TLS, to a "+
+			"proxy that proves its namespace by a token", slog.Any("names", slices.Concat(r.Subscribe, r.Names)))
 	}
 }
 

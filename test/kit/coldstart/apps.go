@@ -133,11 +133,14 @@ func endpointsAt(addresses ...netip.Addr) []discoveryv1.Endpoint {
 	for _, address := range addresses {
 		endpoints = append(endpoints, discoveryv1.Endpoint{
 			Addresses: []string{address.String()}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)},
-			TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "interceptor-" + address.String()},
+			TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: podAt(address)},
 		})
 	}
 	return endpoints
 }
+
+// podAt returns the name of the Pod with an address.
+func podAt(address netip.Addr) string { return "interceptor-" + address.String() }
 
 // SetReady adds or removes the endpoint of an app.
 func (s *Testbed) SetReady(ctx context.Context, app int, isReady bool) error {

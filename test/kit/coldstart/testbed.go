@@ -12,14 +12,18 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/identity"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
@@ -35,7 +39,7 @@ const (
 	// healthPort is the interceptor's health port: the proxy listens on the default port, on all addresses.
 	healthPort = 8081
 	// waitingMetric is the interceptor's gauge of queued requests.
-	waitingMetric = "kedify_hold_waiting_requests "
+	waitingMetric = "kedify_hold_waiting_requests"
 )
 
 var errNotReady = errors.New("not ready")
@@ -56,6 +60,9 @@ type Options struct {
 	Workers int
 	// Arguments are more arguments of the interceptor.
 	Arguments []string
+	// Certificate is the data of the Secret with the interceptor's certificate. The proxies are those of the agent then,
+	// which trust its CA and have a token. nil means proxies that connect without TLS.
+	Certificate map[string][]byte
 }
 
 // Testbed is the running environment. Create it with Start.
@@ -111,7 +118,27 @@ func (s *Testbed) start(ctx context.Context) (err error) {
 	if err := apiserver.CreateNamespace(ctx, s.Admin, Namespace); err != nil {
 		return err
 	}
+	if s.Certificate != nil {
+		err = errors.Join(apiserver.ApplyFiles(ctx, s.Admin, "", filepath.Join(config, "interceptor-tls/interceptor.yaml")),
+			s.createCertificate(ctx))
+	}
+	if err != nil {
+		return err
+	}
 	return s.populate(ctx)
+}
+
+// certificateSecret is the name of the Secret with the interceptor's certificate.
+const certificateSecret = "kedify-http-interceptor-tls"
+
+// createCertificate creates the Secret with the interceptor's certificate.
+func (s *Testbed) createCertificate(ctx context.Context) error {
+	const namespace = httpv1alpha1.DefaultInterceptorNamespace
+	return apiserver.Create(ctx, s.Admin, "/api/v1/namespaces/"+namespace+"/secrets", &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: certificateSecret},
+		Type:       corev1.SecretTypeTLS, Data: s.Certificate,
+	})
 }
 
 // Stop stops everything except interceptors.
@@ -160,7 +187,7 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 		"--access-log=false",
 		"--xds-address=" + at(5678), "--metric-sink-address=" + at(9901), "--admin-address=" + at(9090),
 		"--proxy-address=" + at(healthPort), "--metrics-address=" + at(2223),
-	}, s.Arguments...)...)
+	}, s.arguments()...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -182,30 +209,44 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 	return r, nil
 }
 
+// arguments returns the additional arguments of an interceptor.
+func (s *Testbed) arguments() []string {
+	if s.Certificate == nil {
+		return s.Arguments
+	}
+	return append(slices.Clone(s.Arguments), "--interceptor-tls-secret="+certificateSecret)
+}
+
 // Terminate sends SIGTERM, as the kubelet does. It does not wait for the end of the process.
 func (r *Replica) Terminate() error { return r.Signal(syscall.SIGTERM) }
 
 // Queued returns the number of requests in the interceptor's queue.
-func (r *Replica) Queued(ctx context.Context) (int, error) {
+func (r *Replica) Queued(ctx context.Context) (int, error) { return r.Metric(ctx, waitingMetric) }
+
+// Metric returns the value of a metric of the interceptor, by its name with its labels.
+func (r *Replica) Metric(ctx context.Context, name string) (int, error) {
 	answer, err := traffic.Get(ctx, "http://"+r.Address.String()+":2223/metrics", "", nil)
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(answer.Body)) {
-		if value, ok := strings.CutPrefix(line, waitingMetric); ok {
-			queued, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			return int(queued), err
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return int(number), err
 		}
 	}
-	return 0, fmt.Errorf("%w: no metric %s", errNotReady, waitingMetric)
+	return 0, fmt.Errorf("%w: no metric %s", errNotReady, name)
 }
 
 // StartProxy starts or restarts Envoy, and waits until it is ready.
 func (s *Testbed) StartProxy(ctx context.Context) error {
 	const service = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink." + httpv1alpha1.DefaultInterceptorNamespace
-	bootstrap, err := envoyproc.InstalledBootstrap(s.Repository, [2]string{service, netspace.Address().String()},
-		[2]string{"address: 0.0.0.0, port_value: 9901", "address: 127.0.0.1, port_value: 0"},
-		[2]string{"port_value: 9902", "port_value: 0"})
+	changes := [][2]string{
+		{"{address: " + service, "{address: " + netspace.Address().String()},
+		{"address: 0.0.0.0, port_value: 9901", "address: 127.0.0.1, port_value: 0"},
+		{"port_value: 9902", "port_value: 0"},
+	}
+	bootstrap, err := s.bootstrap(ctx, changes)
 	if err != nil {
 		return err
 	}
@@ -215,4 +256,25 @@ func (s *Testbed) StartProxy(ctx context.Context) error {
 	}
 	s.Envoy, err = envoyproc.Start(ctx, s.Options.Envoy, folder, bootstrap, max(1, s.Workers))
 	return err
+}
+
+// bootstrap returns the bootstrap of the proxy with changes: the installed one, or with a Certificate that of the agent,
+// whose ConfigMap and token are in a new folder.
+func (s *Testbed) bootstrap(ctx context.Context, changes [][2]string) (string, error) {
+	if s.Certificate == nil {
+		return envoyproc.InstalledBootstrap(s.Repository, changes...)
+	}
+	folder, err := os.MkdirTemp(s.Folder, "mount")
+	if err != nil {
+		return "", err
+	}
+	mount := &envoyproc.Mount{Folder: folder}
+	token, err := apiserver.PodToken(ctx, s.Admin, Namespace, podAt(netspace.Address()), identity.Audience)
+	if err == nil {
+		err = mount.WriteToken(token)
+	}
+	if err != nil {
+		return "", err
+	}
+	return mount.Write(s.Certificate[corev1.ServiceAccountRootCAKey], changes...)
 }

@@ -199,6 +199,9 @@ func (p *Process) hasExited() bool {
 // PID returns the process ID.
 func (p *Process) PID() int { return p.command.Process.Pid }
 
+// Log returns the output of the process so far.
+func (p *Process) Log() ([]byte, error) { return os.ReadFile(p.log) }
+
 // logTail returns the end of the process's log, or the error of reading it.
 func (p *Process) logTail() string {
 	text, err := os.ReadFile(p.log)

@@ -59,6 +59,7 @@ func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 	defer end(nil)
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
+	protocols.SetHTTP2(true) // for connections that listener returns as *tls.Conn
 	server := &http.Server{
 		Handler:           s,
 		Protocols:         protocols,
@@ -66,6 +67,7 @@ func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		BaseContext:       func(net.Listener) context.Context { return streams },
+		ConnContext:       s.connContext,
 		ErrorLog:          slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          streamsPerConnection,
@@ -140,7 +142,7 @@ func (s *Sink) stream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	m, err := s.memberOf(ctx, address)
+	m, err := s.memberOf(r, address)
 	if err != nil {
 		reason := status.Convert(err).Message()
 		s.logger.Log(ctx, s.rejections.Level(address, reason), "metric stream rejected", slog.String("peer", r.RemoteAddr),

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -31,7 +33,8 @@ const (
 	DefaultMemberTimeout = time.Second
 )
 
-// Options are the settings of a Sink. All except MaxStreams, MaxExternal, MemberTimeout, Hint and Queued are required.
+// Options are the settings of a Sink. All except MaxStreams, MaxExternal, MemberTimeout, Identify, ConnContext, Hint
+// and Queued are required.
 type Options struct {
 	// Replica is the name of this replica in its reports.
 	Replica string
@@ -46,6 +49,11 @@ type Options struct {
 	// MemberTimeout is how long a stream waits until its address belongs to a proxy; DefaultMemberTimeout if it is
 	// zero.
 	MemberTimeout time.Duration
+	// Identify returns the proxy that a request has proven to be of, zero values if it has proven nothing. The request
+	// must have the address of that proxy, too. An error, with a gRPC status, ends the stream. If nil, the address is
+	// proof enough. ConnContext is that of the http.Server whose requests Identify receives; nil for none.
+	Identify    func(r *http.Request) (fleet model.Fleet, proxy string, err error)
+	ConnContext func(ctx context.Context, conn net.Conn) context.Context
 	// Hint is added to the error and the log message for a proxy that belongs to no fleet.
 	Hint string
 	// Queued returns the queued requests at this replica, and a channel that is closed when an object gets its first
@@ -64,6 +72,8 @@ type Sink struct {
 	maxStreams    int
 	maxExternal   int
 	memberTimeout time.Duration
+	identify      func(*http.Request) (model.Fleet, string, error)
+	connContext   func(context.Context, net.Conn) context.Context
 	hint          string
 	logger        *slog.Logger
 	metrics       *sinkMetrics
@@ -88,9 +98,13 @@ func New(options Options) (*Sink, error) {
 		maxExternal: cmp.Or(options.MaxExternal, DefaultMaxExternal),
 		memberTimeout: cmp.Or(
 			options.MemberTimeout, DefaultMemberTimeout,
-		), hint: options.Hint, logger: options.Logger, queued: options.Queued,
+		), identify: options.Identify, connContext: options.ConnContext,
+		hint: options.Hint, logger: options.Logger, queued: options.Queued,
 		meter: metrics.NewMeter(options.Now()), updated: make(chan struct{}), arrived: make(chan struct{}),
 		stopping: make(chan struct{}), streams: map[member]*session{},
+	}
+	if s.identify == nil {
+		s.identify = func(*http.Request) (model.Fleet, string, error) { return "", "", nil }
 	}
 	if s.queued == nil {
 		s.queued = func() (map[model.Key]holding.Count, <-chan struct{}) { return nil, nil }
@@ -182,10 +196,18 @@ func addressOf(peer string) (netip.Addr, error) {
 	return address, nil
 }
 
-// memberOf returns the proxy with an address. It waits up to the member timeout for one. The error is a gRPC status.
-func (s *Sink) memberOf(ctx context.Context, address netip.Addr) (member, error) {
-	if members, _, _ := s.membersAt(address); len(members) == 1 {
-		return members[0], nil
+// memberOf returns the proxy of a request with an address. It waits up to the member timeout for one. The error is a
+// gRPC status.
+func (s *Sink) memberOf(r *http.Request, address netip.Addr) (member, error) {
+	ctx := r.Context()
+	// Only the proxies of fleets cause the work of Identify.
+	identify := sync.OnceValues(func() (member, error) {
+		fleet, proxy, err := s.identify(r)
+		return member{fleet, proxy}, err
+	})
+	members, _, _ := s.membersAt(address)
+	if m, err := selectMember(members, identify); m != (member{}) || err != nil {
+		return m, err
 	}
 	select {
 	case s.waiting <- struct{}{}:
@@ -196,8 +218,8 @@ func (s *Sink) memberOf(ctx context.Context, address netip.Addr) (member, error)
 	timeout := time.After(s.memberTimeout)
 	for {
 		members, updated, takesExternal := s.membersAt(address)
-		if len(members) == 1 {
-			return members[0], nil
+		if m, err := selectMember(members, identify); m != (member{}) || err != nil {
+			return m, err
 		}
 		select {
 		case <-ctx.Done():
@@ -209,6 +231,24 @@ func (s *Sink) memberOf(ctx context.Context, address netip.Addr) (member, error)
 			}
 			return member{}, s.errNoMember(address, members)
 		}
+	}
+}
+
+// selectMember returns the proxy among those with its address: the one that it has proven to be, or the only one. The
+// zero value means that there is none.
+func selectMember(members []member, identify func() (member, error)) (member, error) {
+	if len(members) == 0 {
+		return member{}, nil
+	}
+	switch proven, err := identify(); {
+	case err != nil:
+		return member{}, err
+	case slices.Contains(members, proven):
+		return proven, nil
+	case proven == member{} && len(members) == 1:
+		return members[0], nil
+	default:
+		return member{}, nil
 	}
 }
 
@@ -224,7 +264,12 @@ func (s *Sink) membersAt(address netip.Addr) (members []member, updated <-chan s
 func (s *Sink) errNoMember(address netip.Addr, members []member) error {
 	reason := "no fleet has a proxy with the address " + address.String() +
 		", and no HTTPScaledObject with an external key lists it"
-	if len(members) > 1 {
+	switch len(members) {
+	case 0:
+	case 1:
+		reason = "the address " + address.String() + " belongs to proxy " + members[0].String() +
+			", and the client has proven to be another one"
+	default:
 		var names []string
 		for _, m := range members {
 			names = append(names, m.String())

@@ -12,8 +12,11 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers/peerspb"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/endpoints"
@@ -40,6 +43,7 @@ var errSilent = fmt.Errorf("no message for %v", livenessTimeout)
 type Peers struct {
 	logger      *slog.Logger
 	notify      func(Delta)
+	credentials credentials.TransportCredentials
 	dialOptions []grpc.DialOption // additional ones, for tests
 
 	mu      sync.Mutex
@@ -50,9 +54,16 @@ type Peers struct {
 }
 
 // NewPeers returns Peers without replicas. It logs unreachable replicas. notify is called with the changes of a
-// replica; it may call Read.
-func NewPeers(logger *slog.Logger, notify func(Delta)) *Peers {
-	return &Peers{logger: logger, notify: notify, states: map[endpoints.Pod]*State{}, changed: make(chan struct{}, 1)}
+// replica; it may call Read. The credentials are those of the connections to replicas; nil means connections without
+// TLS.
+func NewPeers(logger *slog.Logger, security credentials.TransportCredentials, notify func(Delta)) *Peers {
+	if security == nil {
+		security = insecure.NewCredentials()
+	}
+	return &Peers{
+		logger: logger, notify: notify, credentials: security,
+		states: map[endpoints.Pod]*State{}, changed: make(chan struct{}, 1),
+	}
 }
 
 // Follow sets the replicas to watch. The caller must not modify others afterwards.
@@ -100,7 +111,7 @@ func (p *Peers) Run(ctx context.Context) {
 // keepWatching watches one replica until ctx ends.
 func (p *Peers) keepWatching(ctx context.Context, replica endpoints.Pod) {
 	logger := p.logger.With("replica", replica.Name, "address", replica.Address)
-	conn, err := dial(replica.Address, p.dialOptions)
+	conn, err := p.dial(replica.Address)
 	if err != nil {
 		logger.ErrorContext(ctx, "cannot connect to peer replica", "error", err)
 		return
@@ -124,6 +135,9 @@ func (p *Peers) keepWatching(ctx context.Context, replica endpoints.Pod) {
 				"error", err)
 			isLogged = true
 		}
+		if status.Code(err) == codes.Unauthenticated { // The connection was opened before there was a certificate.
+			conn = p.redial(conn, replica.Address)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -133,11 +147,21 @@ func (p *Peers) keepWatching(ctx context.Context, replica endpoints.Pod) {
 	}
 }
 
+// redial replaces a connection to a replica, which it keeps after an error.
+func (p *Peers) redial(before *grpc.ClientConn, address string) *grpc.ClientConn {
+	conn, err := p.dial(address)
+	if err != nil {
+		return before
+	}
+	_ = before.Close()
+	return conn
+}
+
 // dial returns a connection to a replica.
-func dial(address string, more []grpc.DialOption) (*grpc.ClientConn, error) {
+func (p *Peers) dial(address string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+address, append([]grpc.DialOption{
 		grpc.WithNoProxy(), // HTTPS_PROXY is for connections outside of the cluster.
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(p.credentials),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingInterval, Timeout: livenessTimeout}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
 		grpc.WithConnectParams(grpc.ConnectParams{
@@ -146,7 +170,7 @@ func dial(address string, more []grpc.DialOption) (*grpc.ClientConn, error) {
 			},
 			MinConnectTimeout: livenessTimeout,
 		}),
-	}, more...)...)
+	}, p.dialOptions...)...)
 }
 
 // watch reads one stream until it fails or ctx ends.

@@ -36,7 +36,7 @@ func one() Delta {
 
 // newLocalServer returns a Server that admits callers on this host.
 func newLocalServer() *Server {
-	server := NewServer()
+	server := NewServer(nil)
 	server.Admit(endpointsOf(map[string]string{"other": "127.0.0.1:5678"}))
 	return server
 }
@@ -92,7 +92,7 @@ func observe(t *testing.T, addresses ...string) *observer {
 func observeSlowly(t *testing.T, wait func(), over []grpc.DialOption, addresses ...string) *observer {
 	t.Helper()
 	o := &observer{news: make(chan Delta, 1000)}
-	o.peers = NewPeers(slog.New(slog.DiscardHandler), func(d Delta) {
+	o.peers = NewPeers(slog.New(slog.DiscardHandler), nil, func(d Delta) {
 		wait()
 		o.news <- d
 	})
@@ -284,7 +284,7 @@ func TestInvalidStreams(t *testing.T) {
 
 // TestStateLimit has a replica with more and more proxies that have ACKed no object.
 func TestStateLimit(t *testing.T) {
-	peers, other, state := NewPeers(slog.New(slog.DiscardHandler), func(Delta) {}), endpoints.Pod{Name: "a"}, newState()
+	peers, other, state := NewPeers(slog.New(slog.DiscardHandler), nil, func(Delta) {}), endpoints.Pod{Name: "a"}, newState()
 	all := Delta{Objects: map[model.Key]string{}}
 	missing := map[model.Key]Ack{}
 	for i := range 10_000 {

@@ -30,6 +30,8 @@ const (
 type Server struct {
 	peerspb.UnimplementedReplicasServer
 
+	isReplica func(context.Context) bool
+
 	mu       sync.Mutex
 	state    *State
 	watchers map[watcher]struct{}
@@ -41,11 +43,13 @@ type Server struct {
 // watcher is a stream to another replica. It contains the changes that were not sent yet, merged into one Delta.
 type watcher chan Delta
 
-// NewServer returns a Server without objects and proxies.
-func NewServer() *Server {
+// NewServer returns a Server without objects and proxies. isReplica reports whether the caller has proven that it is a
+// replica, in addition to its address; nil requires no proof.
+func NewServer(isReplica func(context.Context) bool) *Server {
 	closed := make(chan struct{})
 	return &Server{
-		state: newState(), watchers: map[watcher]struct{}{}, closed: closed, close: sync.OnceFunc(func() { close(closed) }),
+		isReplica: isReplica, state: newState(), watchers: map[watcher]struct{}{},
+		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 }
 
@@ -104,6 +108,9 @@ func (s *Server) Close() { s.close() }
 func (s *Server) Watch(
 	_ *peerspb.WatchRequest, stream grpc.ServerStreamingServer[peerspb.Delta],
 ) error {
+	if s.isReplica != nil && !s.isReplica(stream.Context()) {
+		return status.Error(codes.Unauthenticated, "the caller has not presented the interceptor's certificate")
+	}
 	w, err := s.join(addressOf(stream.Context()))
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +33,7 @@ func TestWatcherLimit(t *testing.T) {
 
 // TestUnknownCallerIsRejected connects before and after Admit.
 func TestUnknownCallerIsRejected(t *testing.T) {
-	server := NewServer()
+	server := NewServer(nil)
 	server.Apply(one())
 	at, _ := listen(t, "127.0.0.1:0", server)
 	o := observe(t, at)
@@ -60,6 +61,42 @@ func (s slowStream) Send(message *peerspb.Delta) error {
 	case <-s.context().Done():
 		return s.context().Err()
 	}
+}
+
+// TestCallerProvesThatItIsAReplica has a caller with the address of a replica, without and with a proof.
+func TestCallerProvesThatItIsAReplica(t *testing.T) {
+	from := &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
+	ctx, cancel := context.WithCancel(peer.NewContext(t.Context(), from))
+	cancel() // An accepted stream ends at once.
+	stream := slowStream{context: func() context.Context { return ctx }, sent: make(chan *peerspb.Delta)}
+	for _, isProven := range []bool{false, true} {
+		server := NewServer(func(context.Context) bool { return isProven })
+		server.Admit(endpointsOf(map[string]string{"other": "127.0.0.1:5678"}))
+		err := server.Watch(new(peerspb.WatchRequest), stream)
+		if isRejected := status.Code(err) == codes.Unauthenticated; isRejected == isProven {
+			t.Errorf("with the proof %t the stream ends with %v", isProven, err)
+		}
+	}
+}
+
+// TestPeersProveThemselvesByAnotherConnection has a connection that was opened before there was a certificate: none of
+// its streams has a proof.
+func TestPeersProveThemselvesByAnotherConnection(t *testing.T) {
+	var mu sync.Mutex
+	first := ""
+	server := NewServer(func(ctx context.Context) bool {
+		caller, _ := peer.FromContext(ctx)
+		mu.Lock()
+		defer mu.Unlock()
+		if first == "" {
+			first = caller.Addr.String()
+		}
+		return caller.Addr.String() != first
+	})
+	server.Admit(endpointsOf(map[string]string{"other": "127.0.0.1:5678"}))
+	server.Apply(one())
+	at, _ := listen(t, "127.0.0.1:0", server)
+	observe(t, at).next(t, "all of it", has)
 }
 
 // TestSlowReaderBlocksNoOther checks that a slow reader gets all missed changes in one message. Without changes there

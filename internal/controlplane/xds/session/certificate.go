@@ -126,6 +126,11 @@ func (s *Session) addServerName(name string) {
 	}
 }
 
+// WithholdSecrets makes the session send no certificates, because they contain private keys and the stream is not
+// secure. A proxy keeps the certificates that it had before the stream, without updates, so that it continues to serve
+// until another one replaces it. It is called before the first step.
+func (s *Session) WithholdSecrets() { s.withholdsSecrets = true }
+
 // isOnDemand reports whether a listener requests certificates by the server names that clients send.
 func isOnDemand(listener *listenerv3.Listener) bool {
 	for _, chain := range listener.GetFilterChains() {

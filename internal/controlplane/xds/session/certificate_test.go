@@ -112,6 +112,47 @@ func TestCertificateByServerName(t *testing.T) {
 	}
 }
 
+// TestPlaintextStreamsReceiveNoCertificates has a stream without TLS: there is no certificate for any name, and a proxy
+// that has some from an earlier stream keeps them as they are.
+func TestPlaintextStreamsReceiveNoCertificates(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"a new proxy": `
+			> plaintext
+			> snapshot secret:shop.test/1 secret:*.test/1
+			> secret +shop.test
+			< secret 1: -shop.test
+			> secret ack 1
+			> snapshot secret:shop.test/2 secret:*.test/1
+			> secret -shop.test
+			> secret +shop.test +a.test
+			< secret 2: -a.test -shop.test`,
+		"a proxy that has certificates": `
+			> plaintext
+			> snapshot secret:shop.test/2
+			> secret +shop.test +a.test have secret:shop.test/1
+			< secret 1: -a.test
+			> secret ack 1
+			> snapshot secret:shop.test/3
+			> snapshot secret:shop.test/1
+			> snapshot`,
+		"a proxy that has the latest certificate": `
+			> plaintext
+			> snapshot secret:shop.test/1
+			> secret +shop.test have secret:shop.test/1
+			> snapshot secret:shop.test/2`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runScript(t, ModeDelta, text)
+		})
+	}
+	runScript(t, ModeStateOfTheWorld, `
+		> plaintext
+		> snapshot secret:shop.test/1
+		> secret = shop.test`)
+}
+
 // TestStateOfTheWorldOmitsTLSListener requires that only delta contains the listener that requests certificates.
 func TestStateOfTheWorldOmitsTLSListener(t *testing.T) {
 	t.Parallel()

@@ -200,6 +200,8 @@ func (s *Session) decideUndesired(k Kind, name string, rec *record) (*Resource, 
 			return nil, nothing
 		}
 		return nil, remove
+	case k == SecretKind && s.withholdsSecrets && !rec.resend:
+		return nil, nothing
 	case s.isDraining(k, name):
 		if rec.resend && rec.sent.hasContent() {
 			return rec.sent, send

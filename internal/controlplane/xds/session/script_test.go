@@ -15,6 +15,7 @@ import (
 // A script specifies a session, one line per event. Lines that begin with > are inputs, lines that begin with < the
 // outputs of the input before them, lines that begin with # comments.
 //
+//	> plaintext                the first line: the stream receives no certificates
 //	> snapshot ITEM...         a new desired snapshot, in the notation of envoyresources.Parse
 //	> after 5s                 time passes, then the session is ticked
 //	> TYPE *                   subscribe to all (cluster, listener, scope)
@@ -81,6 +82,8 @@ func runScript(t *testing.T, mode Mode, text string) {
 func (s *script) play(words []string) []string {
 	var out Output
 	switch words[0] {
+	case "plaintext":
+		s.session.WithholdSecrets()
 	case "snapshot":
 		before := s.snapshot
 		if before == nil {

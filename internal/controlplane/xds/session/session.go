@@ -58,7 +58,9 @@ type Session struct {
 	withheldListeners []string
 	// topology is where the proxy runs, see SetTopology.
 	topology Topology
-	subs     [KindCount]subscription
+	// withholdsSecrets is true for a proxy that receives no certificates, see WithholdSecrets.
+	withholdsSecrets bool
+	subs             [KindCount]subscription
 	// lastNumber is the number of the last response of any kind.
 	lastNumber uint64
 	// reconnected is true for a proxy that had a stream before.

@@ -121,7 +121,7 @@ func (s *Session) subscribe(k Kind, name string, initial map[string]string) bool
 // desired returns the desired resource of a name, nil for none.
 func (s *Session) desired(k Kind, name string) *Resource {
 	isWithheld := k == ListenerKind && slices.Contains(s.withheldListeners, name)
-	if isWithheld || k == SecretKind && s.serverNames.isEvicted(name) {
+	if isWithheld || k == SecretKind && (s.withholdsSecrets || s.serverNames.isEvicted(name)) {
 		return nil
 	}
 	res := s.snapshot.lookup(k, name)

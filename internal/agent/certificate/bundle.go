@@ -18,8 +18,8 @@ const (
 	validity, renewal = 365 * 24 * time.Hour, 30 * 24 * time.Hour
 	// backdate is how far notBefore lies in the past, for clients with slow clocks.
 	backdate = time.Hour
-	// ca is the common name of the CA, which signs a single certificate and expires with it.
-	ca = "kedify-http-agent"
+	// webhookCA and interceptorCA are the common names of the CAs. A CA signs a single certificate and expires with it.
+	webhookCA, interceptorCA = "kedify-http-agent", "kedify-http-interceptor"
 	// caKey is the Secret's key of the CA certificate.
 	caKey = "ca.crt"
 )
@@ -46,19 +46,22 @@ func (b bundle) content() map[string][]byte {
 
 // isValid reports whether the certificate is valid for all names now and for the renewal period.
 func (b bundle) isValid(names []string, now time.Time) bool {
+	return b.isValidAt(names, now) && b.isValidAt(names, now.Add(renewal))
+}
+
+// isValidAt reports whether the certificate is valid for all names at a time.
+func (b bundle) isValidAt(names []string, at time.Time) bool {
 	usage := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, name := range names {
-		for _, at := range []time.Time{now, now.Add(renewal)} {
-			isValid, err := rotator.ValidCert(b.ca, b.certificate, b.key, name, &usage, at)
-			if !isValid || err != nil {
-				return false
-			}
+		isValid, err := rotator.ValidCert(b.ca, b.certificate, b.key, name, &usage, at)
+		if !isValid || err != nil {
+			return false
 		}
 	}
 	return true
 }
 
-// keyPair returns the certificate for a TLS server.
+// keyPair returns the certificate of the webhook.
 func (b bundle) keyPair() (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(b.certificate, b.key)
 	if err != nil {
@@ -67,11 +70,10 @@ func (b bundle) keyPair() (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// newBundle creates a certificate for names and a CA for it. The CA's private key is not stored.
-func newBundle(names []string, now time.Time) (bundle, error) {
+// newBundle creates a certificate for names and a CA with a common name for it. The CA's private key is not stored.
+func newBundle(ca string, names []string, now time.Time, usages ...x509.ExtKeyUsage) (bundle, error) {
 	creator := rotator.CertRotator{
-		CAName: ca, CAOrganization: ca, DNSName: names[0], ExtraDNSNames: names[1:],
-		ExtKeyUsages: &[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		CAName: ca, CAOrganization: ca, DNSName: names[0], ExtraDNSNames: names[1:], ExtKeyUsages: &usages,
 	}
 	begin, end := now.Add(-backdate), now.Add(validity)
 	issuer, err := creator.CreateCACert(begin, end)
@@ -85,7 +87,7 @@ func newBundle(names []string, now time.Time) (bundle, error) {
 	return bundle{issuer.CertPEM, certificate, key}, nil
 }
 
-// caBundle returns the webhook's new CA bundle, in PEM: the bundle's CA, and the first other unexpired CA in
+// caBundle returns the new CA bundle of clients, in PEM: the bundle's CA, and the first other unexpired CA in
 // before. Other replicas may still serve a certificate of the previous CA for a short time.
 func (b bundle) caBundle(before []byte, now time.Time) []byte {
 	for len(before) > 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,7 +20,7 @@ import (
 )
 
 const (
-	// checkInterval is how often the Secret and the MutatingWebhookConfiguration are checked. checkTimeout bounds
+	// checkInterval is how often a Secret and the MutatingWebhookConfiguration are checked. checkTimeout bounds
 	// one check.
 	checkInterval, checkTimeout = 10 * time.Second, 10 * time.Second
 	// retryInterval is the delay after a failed check, for example because of another replica's write.
@@ -58,28 +59,47 @@ func (r *Rotator) Certificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 
 // Run keeps the certificate valid until ctx is canceled.
 func (r *Rotator) Run(ctx context.Context) error {
+	return runEvery(ctx, r.ensure, func(err error) {
+		r.Logger.WarnContext(ctx, "update of the webhook's certificate failed", "error", err)
+	})
+}
+
+// runEvery calls check every checkInterval until ctx is canceled, each time with checkTimeout. After an error it calls
+// check again after retryInterval. It reports an error unless it is the same as before.
+func runEvery(ctx context.Context, check func(context.Context) error, report func(error)) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	reported := ""
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
 		}
-		wait := checkInterval
-		if err := r.ensure(ctx); err != nil && ctx.Err() == nil {
-			r.Logger.WarnContext(ctx, "update of the webhook's certificate failed", "error", err)
-			wait = retryInterval
+		err := withTimeout(ctx, check)
+		switch {
+		case err == nil:
+			reported = ""
+			timer.Reset(checkInterval)
+			continue
+		case ctx.Err() == nil && err.Error() != reported:
+			reported = err.Error()
+			report(err)
 		}
-		timer.Reset(wait)
+		timer.Reset(retryInterval)
 	}
+}
+
+// withTimeout calls check with checkTimeout.
+func withTimeout(ctx context.Context, check func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	return check(ctx)
 }
 
 // ensure updates the Secret, then the MutatingWebhookConfiguration, then the served certificate. In this order a
 // certificate is trusted before it is served.
 func (r *Rotator) ensure(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
 	current, err := r.ensureSecret(ctx)
 	if err != nil {
 		return err
@@ -106,7 +126,8 @@ func (r *Rotator) ensureSecret(ctx context.Context) (bundle, error) {
 	if current.isValid(r.Names, r.Now()) {
 		return current, nil
 	}
-	if current, err = newBundle(r.Names, r.Now()); err != nil {
+	current, err = newBundle(webhookCA, r.Names, r.Now(), x509.ExtKeyUsageServerAuth)
+	if err != nil {
 		return bundle{}, err
 	}
 	secret.Data = current.content()

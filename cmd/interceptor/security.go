@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/identity"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
+)
+
+// security is what the ports for proxies need for TLS. Without TLS it is empty.
+type security struct {
+	certificates *transport.Certificates
+	identities   *controlplane.Identities
+}
+
+// newSecurity returns the security of the ports for proxies. It sends no request.
+func newSecurity(chosen settings, api clients, logger *slog.Logger) security {
+	if chosen.interceptorTLSSecret == "" {
+		return security{}
+	}
+	return security{
+		certificates: &transport.Certificates{Name: transport.Name(chosen.podNamespace)},
+		identities:   &controlplane.Identities{Verifier: identity.New(api.reviewToken, time.Now), Logger: logger},
+	}
+}
+
+// discovery adds the proof of fleets to the options of the discovery server.
+func (s security) discovery(options xds.Options) xds.Options {
+	if s.identities != nil {
+		options.Identify = s.identities.Fleet
+	}
+	return options
+}
+
+// sink adds the proof of proxies to the options of the metric sink.
+func (s security) sink(options sink.Options) sink.Options {
+	if s.identities != nil {
+		options.Identify, options.ConnContext = s.identities.Proxy, transport.ConnContext
+	}
+	return options
+}
+
+// peers adds TLS and the proof of replicas to the options of the status reporter.
+func (s security) peers(options status.Options) status.Options {
+	if s.certificates != nil {
+		options.PeerCredentials, options.IsReplica = s.certificates.Credentials(), s.certificates.IsReplica
+	}
+	return options
+}
+
+// ingest adds the certificate to the options of the loop.
+func (s security) ingest(options ingest.Options) ingest.Options {
+	if s.certificates != nil {
+		options.SetCertificate, options.Translate.Hold.Name = s.certificates.Set, s.certificates.Name
+	}
+	return options
+}
+
+// listen opens a port for proxies, which serves TLS in addition to plaintext if there are certificates.
+func (s security) listen(
+	ctx context.Context, purpose, address, flag string, logger *slog.Logger,
+) (net.Listener, error) {
+	listener, err := server.Listen(ctx, purpose, address, flag)
+	if err != nil || s.certificates == nil {
+		return listener, err
+	}
+	return s.certificates.Listen(listener, logger), nil
+}
+
+// grpcOptions adds TLS to the options of the gRPC server on such a port.
+func (s security) grpcOptions(options ...grpc.ServerOption) []grpc.ServerOption {
+	if s.certificates == nil {
+		return options
+	}
+	return append(options, grpc.Creds(s.certificates.Credentials()))
+}

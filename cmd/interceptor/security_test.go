@@ -1,0 +1,53 @@
+package main
+
+import (
+	"log/slog"
+	"testing"
+
+	"google.golang.org/grpc"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+)
+
+// TestTLSIsOptional: without --interceptor-tls-secret, the default, the interceptor reads no Secret of its own, requires
+// no proof of proxies and replicas, and serves plaintext only. With it, all of these change together.
+func TestTLSIsOptional(t *testing.T) {
+	logger := slog.New(slog.DiscardHandler)
+	for name, want := range map[string]bool{"": false, "tls": true} {
+		chosen := local(t)
+		chosen.interceptorTLSSecret = name
+		api, err := newClients(chosen.kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newSecurity(chosen, api, logger)
+		listener, err := s.listen(t.Context(), "test", "127.0.0.1:0", "--test", logger)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, isSecure := listener.(*transport.Listener)
+		if err := listener.Close(); err != nil {
+			t.Error(err)
+		}
+		discovery, metrics := s.discovery(xds.Options{}), s.sink(sink.Options{})
+		peers, loop := s.peers(status.Options{}), s.ingest(ingest.Options{})
+		for what, got := range map[string]bool{
+			"the port serves TLS":               isSecure,
+			"gRPC serves TLS":                   len(s.grpcOptions(grpc.MaxRecvMsgSize(1))) == 2,
+			"proxies prove their fleet":         discovery.Identify != nil,
+			"proxies prove their metrics":       metrics.Identify != nil && metrics.ConnContext != nil,
+			"replicas connect by TLS":           peers.PeerCredentials != nil && peers.IsReplica != nil,
+			"a certificate is loaded":           loop.SetCertificate != nil,
+			"proxies verify it for their calls": loop.Translate.Hold.Name == "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.keda.svc",
+			"the Secret is watched":             api.sources(chosen).Certificate != nil,
+		} {
+			if got != want {
+				t.Errorf("--interceptor-tls-secret=%s: %s: %t", name, what, got)
+			}
+		}
+	}
+}

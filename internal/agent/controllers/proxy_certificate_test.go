@@ -1,0 +1,68 @@
+package controllers_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
+)
+
+// TestProxiesWaitForTheCertificate has proxies that must connect by TLS: none are installed without TLS meanwhile.
+func TestProxiesWaitForTheCertificate(t *testing.T) {
+	scheme := runtime.NewScheme()
+	err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
+		appsv1.AddToScheme(scheme), policyv1.AddToScheme(scheme), httpv1alpha1.AddToScheme(scheme), apis.AddToScheme(scheme))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shop := &httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team", Name: "shop", Labels: map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent},
+	}}
+	var applied []string
+	api := fake.NewClientBuilder().WithScheme(scheme).
+		WithObjects(shop, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(
+				_ context.Context, _ client.WithWatch, object client.Object, _ client.Patch, _ ...client.PatchOption,
+			) error {
+				applied = append(applied, object.GetObjectKind().GroupVersionKind().Kind)
+				return nil
+			},
+		}).Build()
+	var ca []byte
+	installer := &controllers.ProxyReconciler{
+		Client: api, Events: record.NewFakeRecorder(10), Now: time.Now, RemovalDelay: time.Minute,
+		IsInstalled: func(schema.GroupVersionKind) bool { return false }, CA: func() []byte { return ca },
+	}
+	request := ctrl.Request{NamespacedName: types.NamespacedName{Name: "team"}}
+	result, err := installer.Reconcile(t.Context(), request)
+	if err != nil || result.RequeueAfter == 0 || len(applied) > 0 {
+		t.Errorf("without a certificate: %+v, %v, applied %v", result, err, applied)
+	}
+	ca = []byte("ca")
+	result, err = installer.Reconcile(t.Context(), request)
+	want := []string{"ConfigMap", "Service", "Service", "PodDisruptionBudget", "Deployment"}
+	if err != nil || !slices.Equal(applied, want) {
+		t.Errorf("with a certificate: %+v, %v, applied %v, want %v", result, err, applied, want)
+	}
+}
