@@ -17,7 +17,9 @@ const maxBody = 1 << 12
 type answer struct {
 	status int
 	body   string
-	opened time.Time // when its connection was opened; zero if there was none
+	// reason and server are the headers X-Kedify-Reason and Server.
+	reason, server string
+	opened         time.Time // when its connection was opened; zero if there was none
 }
 
 // target contains the address and headers of requests, and the dialer.
@@ -56,7 +58,10 @@ func readAnswer(response *http.Response) (answer, error) {
 	if closeErr := response.Body.Close(); err == nil {
 		err = closeErr
 	}
-	a := answer{status: response.StatusCode, body: string(body)}
+	a := answer{
+		status: response.StatusCode, body: string(body), reason: response.Header.Get("X-Kedify-Reason"),
+		server: response.Header.Get("Server"),
+	}
 	if err != nil {
 		return a, fmt.Errorf("read the body: %w", err)
 	}

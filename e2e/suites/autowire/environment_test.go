@@ -206,6 +206,9 @@ func (w *environment) stepTo(t *testing.T, name string, backends []string, delay
 			name, front.object, backends[i], durations[i].Seconds(), totals.Failed, totals.Ended, unexcused,
 			w.outage(results, began), gap,
 			totals.Reasons, slowest(results), still)
+		if totals.Failed > 0 {
+			t.Logf("%s: failed requests: %s", name, describeFailures(results, began))
+		}
 		switch {
 		case unexcused > 0 && gap > 0 && still > stall.Limit:
 			t.Logf("%s: void", name)

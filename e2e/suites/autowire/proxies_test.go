@@ -2,6 +2,7 @@ package autowire
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -143,4 +144,37 @@ func (w *environment) outage(results []load.Result, after time.Time) string {
 		return "none in a row"
 	}
 	return fmt.Sprintf("%.2f s in a row, the first after %.1f s", longest.Seconds(), first.Sub(after).Seconds())
+}
+
+// describeFailures returns the distinct errors of failed requests, how often each occurred, when the first and the last
+// of them were due after a moment, and how long the slowest of them took.
+func describeFailures(results []load.Result, after time.Time) string {
+	type kind struct {
+		count       int
+		first, last time.Time
+		slowest     time.Duration
+	}
+	kinds := map[string]*kind{}
+	for _, result := range results {
+		if result.Err == nil {
+			continue
+		}
+		found := kinds[result.Err.Error()]
+		if found == nil {
+			found = &kind{first: result.Due}
+			kinds[result.Err.Error()] = found
+		}
+		found.count, found.last, found.slowest = found.count+1, result.Due, max(found.slowest, result.Latency)
+	}
+	const most = 10
+	var texts []string
+	for _, text := range slices.Sorted(maps.Keys(kinds)) {
+		if len(texts) == most {
+			return strings.Join(texts, "; ") + fmt.Sprintf("; and %d more", len(kinds)-most)
+		}
+		k := kinds[text]
+		texts = append(texts, fmt.Sprintf("%d × %s, due after %.1f to %.1f s, the slowest took %.1f s", k.count, text,
+			k.first.Sub(after).Seconds(), k.last.Sub(after).Seconds(), k.slowest.Seconds()))
+	}
+	return strings.Join(texts, "; ")
 }
