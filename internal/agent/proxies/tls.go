@@ -12,14 +12,14 @@ import (
 
 const (
 	// interceptorCluster is the line of the bootstrap that the clusters of the interceptor begin with, and only these.
-	interceptorCluster = "          type: STRICT_DNS\n"
+	interceptorCluster = "      type: STRICT_DNS\n"
 	// caFile is the key of the CAs in the ConfigMap, and caSecret the name of the resource in it. Envoy reads the file
 	// again when it changes: the bootstrap's hash, whose change replaces the Pods, does not cover it.
 	caFile, caSecret = "interceptor-ca.json", "interceptor-ca"
 	// bootstrapFolder is where the Deployment mounts the ConfigMap.
 	bootstrapFolder = "/etc/envoy"
 	// interceptorProtocol is the line of the bootstrap before which the clusters of the interceptor get filters.
-	interceptorProtocol = "              explicit_http_config:\n"
+	interceptorProtocol = "          explicit_http_config:\n"
 	// tokenVolume is the name of the volume with the Pod's token for the interceptor, tokenFolder is where it is mounted,
 	// and tokenFile is the token's file in it. tokenAudience is the only audience that accepts the token, and the kubelet
 	// renews it before its lifetime tokenSeconds ends.
@@ -34,19 +34,19 @@ func (s Settings) interceptorName() string {
 
 // transportSocket returns the lines of the bootstrap that make a cluster of the interceptor use TLS.
 func (s Settings) transportSocket() string {
-	return fmt.Sprintf(`          transport_socket:
-            name: envoy.transport_sockets.tls
-            typed_config:
-              "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
-              sni: %s
-              common_tls_context:
-                alpn_protocols: [h2]
-                tls_params: {tls_minimum_protocol_version: TLSv1_3, tls_maximum_protocol_version: TLSv1_3}
-                validation_context_sds_secret_config:
-                  name: %s
-                  sds_config:
-                    resource_api_version: V3
-                    path_config_source: {path: %s/%s, watched_directory: {path: %s}}
+	return fmt.Sprintf(`      transport_socket:
+        name: envoy.transport_sockets.tls
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.UpstreamTlsContext
+          sni: %s
+          common_tls_context:
+            alpn_protocols: [h2]
+            tls_params: {tls_minimum_protocol_version: TLSv1_3, tls_maximum_protocol_version: TLSv1_3}
+            validation_context_sds_secret_config:
+              name: %s
+              sds_config:
+                resource_api_version: V3
+                path_config_source: {path: %s/%s, watched_directory: {path: %s}}
 `, s.interceptorName(), caSecret, bootstrapFolder, caFile, bootstrapFolder)
 }
 
@@ -72,20 +72,20 @@ func (s Settings) addCA(object *unstructured.Unstructured) error {
 // tokenFilters returns the lines of the bootstrap that make a cluster of the interceptor send the Pod's token. Envoy
 // reads the file again when the kubelet replaces it.
 func tokenFilters() string {
-	return fmt.Sprintf(`              http_filters:
-                - name: envoy.filters.http.header_mutation
-                  typed_config:
-                    "@type": type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation
-                    mutations:
-                      formatters:
-                        - name: envoy.formatter.file_content
-                          typed_config: {"@type": type.googleapis.com/envoy.extensions.formatter.file_content.v3.FileContent}
-                      request_mutations:
-                        - append:
-                            header: {key: authorization, value: "Bearer %%FILE_CONTENT(%s/%s:%s)%%"}
-                            append_action: OVERWRITE_IF_EXISTS_OR_ADD
-                - name: envoy.filters.http.upstream_codec
-                  typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec}
+	return fmt.Sprintf(`          http_filters:
+            - name: envoy.filters.http.header_mutation
+              typed_config:
+                "@type": type.googleapis.com/envoy.extensions.filters.http.header_mutation.v3.HeaderMutation
+                mutations:
+                  formatters:
+                    - name: envoy.formatter.file_content
+                      typed_config: {"@type": type.googleapis.com/envoy.extensions.formatter.file_content.v3.FileContent}
+                  request_mutations:
+                    - append:
+                        header: {key: authorization, value: "Bearer %%FILE_CONTENT(%s/%s:%s)%%"}
+                        append_action: OVERWRITE_IF_EXISTS_OR_ADD
+            - name: envoy.filters.http.upstream_codec
+              typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.upstream_codec.v3.UpstreamCodec}
 `, tokenFolder, tokenFile, tokenFolder)
 }
 
