@@ -208,13 +208,13 @@ func TestAdmissionOfWebhook(t *testing.T) {
 // onlyCA is part of the message about a change of the webhook.
 const onlyCA = "nothing of a webhook but its CA"
 
-// TestAdmissionOfSecrets creates Secrets as the agent: the one of its webhook only.
+// TestAdmissionOfSecrets creates Secrets as the agent that are not its certificates.
 func TestAdmissionOfSecrets(t *testing.T) {
 	t.Parallel()
-	const only = "may only write its certificates"
+	const only = "may only write Secrets of type kubernetes.io/tls"
 	for name, secret := range map[string]map[string]any{
 		"another name": {
-			"metadata": map[string]any{"name": "kedify-http-agent-other"}, "type": "kubernetes.io/tls",
+			"metadata": map[string]any{"name": "shop-tls"}, "type": "kubernetes.io/tls",
 			"data": map[string]any{"tls.crt": "", "tls.key": ""},
 		},
 		"a token": {
