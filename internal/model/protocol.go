@@ -2,18 +2,19 @@ package model
 
 import "strings"
 
-// ProtocolOf returns the protocol of the endpoints of a Service port, in any letter case. It is that of appProtocol:
-// the values of Kubernetes (KEP-3726), those of Contour and Envoy Gateway with the same meaning, and common names.
-// Without appProtocol it is that of the port's name, by Istio's rule. Everything else means HTTP/1.1.
-//
-// isSelected is false if the port leaves the protocol open: it has no appProtocol, and its name selects neither HTTP/2
-// nor TLS.
-func ProtocolOf(appProtocol, portName string) (protocol Protocol, isSelected bool) {
+// ProtocolOf returns the protocol that a Service port selects for its endpoints, in any letter case. It is that of
+// appProtocol: the values of Kubernetes (KEP-3726), those of Contour and Envoy Gateway with the same meaning, and common
+// names; any other value selects HTTP/1.1. Without appProtocol it is that of the port's name, by Istio's rule. The result
+// is empty, which means HTTP/1.1 unless another port of the application selects a protocol, if there is no appProtocol
+// and the name selects neither HTTP/2 nor TLS.
+func ProtocolOf(appProtocol, portName string) Protocol {
 	if appProtocol != "" {
-		return appProtocolOf(appProtocol), true
+		return appProtocolOf(appProtocol)
 	}
-	protocol = namedProtocol(strings.ToLower(portName))
-	return protocol, protocol != HTTP1
+	if protocol := namedProtocol(strings.ToLower(portName)); protocol != HTTP1 {
+		return protocol
+	}
+	return ""
 }
 
 // appProtocolOf returns the protocol of an appProtocol.

@@ -168,7 +168,7 @@ func TestQueuedGRPCStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer connection.Close()
-	stream, err := connection.NewStream(t.Context(), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
+	stream, err := connection.NewStream(await.Context(t), &grpc.StreamDesc{ServerStreams: true, ClientStreams: true},
 		"/test.Talk/Talk")
 	if err != nil {
 		t.Fatal(err)

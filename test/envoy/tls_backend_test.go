@@ -65,7 +65,7 @@ func TestTLSToBackend(t *testing.T) {
 	if err != nil || got.Backend != "shop" || got.Proto != "HTTP/1.1" || got.Header.Get("X-Forwarded-Proto") != "https" {
 		t.Errorf("over TLS: %+v, %v", got, err)
 	}
-	if name := <-names; name != host {
+	if name := await.Receive(t, "a handshake with the app", names); name != host {
 		t.Errorf("the SNI of the handshake is %q", name)
 	}
 	if status, body := s.request(t, "HTTP/1.1", host, "/", nil); status != http.StatusOK ||

@@ -1,6 +1,7 @@
 package autowire
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -160,8 +161,7 @@ func protocolOf(port corev1.ServicePort) model.Protocol {
 	if port.AppProtocol != nil {
 		appProtocol = *port.AppProtocol
 	}
-	protocol, _ := model.ProtocolOf(appProtocol, port.Name)
-	return protocol
+	return cmp.Or(model.ProtocolOf(appProtocol, port.Name), model.HTTP1)
 }
 
 // portText returns the number or name of a port, for messages.

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -157,7 +158,7 @@ func sharedProtocol(
 		if service == nil {
 			continue
 		}
-		if port, problem := portOf(portOfTarget(target), service); problem == "" && port.SelectsProtocol {
+		if port, problem := portOf(portOfTarget(target), service); problem == "" && port.Protocol != "" {
 			return port.Protocol
 		}
 	}
@@ -193,10 +194,7 @@ func (r backendResolver) resolve(entry split.Backend, field string, canary *mode
 	if problem != "" {
 		return backend, []issue{{httpv1alpha1.ReasonPortNotFound, problem}}
 	}
-	backend.Port, backend.Protocol = uint32(port.Number), port.Protocol
-	if !port.SelectsProtocol {
-		backend.Protocol = r.protocol
-	}
+	backend.Port, backend.Protocol = uint32(port.Number), cmp.Or(port.Protocol, r.protocol)
 	return backend, nil
 }
 

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -35,7 +36,9 @@ func failoverOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) (*m
 	if problem != "" {
 		return nil, []issue{{httpv1alpha1.ReasonPortNotFound, problem}}
 	}
-	failover := &model.Failover{Service: key, Port: uint32(port.Number), Protocol: port.Protocol, Timeout: failoverTimeout}
+	failover := &model.Failover{
+		Service: key, Port: uint32(port.Number), Protocol: cmp.Or(port.Protocol, model.HTTP1), Timeout: failoverTimeout,
+	}
 	if ref.TimeoutSeconds > 0 {
 		failover.Timeout = time.Duration(ref.TimeoutSeconds) * time.Second
 	}

@@ -40,9 +40,7 @@ type Port struct {
 	Transport corev1.Protocol
 	// Number is 1 to 65535, or 0 for an invalid number.
 	Number uint16
-	// SelectsProtocol is false if the port leaves the protocol open. Protocol is then the default.
-	SelectsProtocol bool
-	// Protocol is the protocol of the endpoints.
+	// Protocol is the protocol of the endpoints, "" if the port selects none.
 	Protocol model.Protocol
 	// Target is the number or the name of the Pods' port, "0" if it equals the Service's port.
 	Target string
@@ -111,10 +109,9 @@ func NewService(from *corev1.Service) *Service {
 		if transport == corev1.ProtocolTCP {
 			transport = ""
 		}
-		protocol, isSelected := model.ProtocolOf(valueOr(port.AppProtocol, ""), port.Name)
 		service.Ports = append(service.Ports, Port{
 			Name: port.Name, Transport: transport, Number: portNumber(port.Port),
-			Protocol: protocol, SelectsProtocol: isSelected, Target: port.TargetPort.String(),
+			Protocol: model.ProtocolOf(valueOr(port.AppProtocol, ""), port.Name), Target: port.TargetPort.String(),
 		})
 	}
 	return service

@@ -298,7 +298,11 @@ func TestProtocol(t *testing.T) {
 		if port.Name = c.name; c.appProtocol != "" {
 			port.AppProtocol = &c.appProtocol
 		}
-		if got := resolve.NewService(service).Ports[0].Protocol; got != c.want {
+		object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.test")
+		config, _ := resolve.Build(resolve.Inputs{
+			ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}, Services: kit.ResolveServices(service),
+		})
+		if got := config.Routes[0].Backends[0].Protocol; got != c.want {
 			t.Errorf("appProtocol %q, name %q: got %s, want %s", c.appProtocol, c.name, got, c.want)
 		}
 	}
