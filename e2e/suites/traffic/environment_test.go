@@ -184,8 +184,8 @@ func (a app) awaitBackend(t *testing.T, service string) {
 		"--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}="+service)
 }
 
-// wire points every Ingress at the proxies. The agent leaves those of the gRPC applications alone until the two changes
-// that its condition names are made.
+// wire points every Ingress at the proxies. The agent leaves that of greeter alone until the change that its condition
+// names is made.
 func (s *suite) wire(t *testing.T) {
 	t.Helper()
 	for _, a := range s.apps() {
@@ -232,15 +232,6 @@ func (a app) setImage(t *testing.T, color string) {
 		`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"argoproj/rollouts-demo:`+color+`"}]`)
 }
 
-// argo runs a command of kubectl-argo-rollouts.
-func (a app) argo(t *testing.T, args ...string) {
-	t.Helper()
-	command := append([]string{"kubectl", "argo", "rollouts", "-n", a.Namespace}, args...)
-	if _, err := a.Run(t.Context(), command...); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // startCanaries starts a canary of each Rollout, and waits until it has 20 % of the requests.
 func (s *suite) startCanaries(t *testing.T) {
 	t.Helper()
@@ -263,7 +254,7 @@ func (s *suite) abort(t *testing.T) {
 	t.Helper()
 	for _, a := range s.apps() {
 		if a.isRollout {
-			a.argo(t, "abort", a.name)
+			a.Argo(t, "abort", a.name)
 			a.setImage(t, "blue")
 		}
 	}
