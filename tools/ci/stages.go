@@ -150,7 +150,8 @@ func full() []Stage {
 	for _, s := range []Stage{
 		{Name: "autoscaling", Make: []string{"test-autoscaling"}, OwnCluster: true},
 		{Name: "zero", Make: []string{"test-zero"}, OwnCluster: true},
-		// It kills proxies under load, and what a proxy or Traefik notices too late for lack of processor time fails requests.
+		// It kills proxies under load: a proxy or Traefik that notices this late, for lack of processor time, fails
+		// requests.
 		{
 			Name: "autowire-rest", Make: []string{"test-autowire", "AUTOWIRE=TestProxies|TestRetries|TestShared|TestProbes"},
 			OwnCluster: true, Alone: true,
