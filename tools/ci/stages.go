@@ -171,10 +171,11 @@ func full() []Stage {
 		{Name: "keda-2.21", Make: []string{"test-keda", "KEDA=2.21.0"}, OwnCluster: true, Needs: []string{"keda-parts"}},
 		{Name: "scenarios-1.9", Make: []string{"test-scenarios", "ROLLOUTS=1.9.1"}},
 		{Name: "scenarios-1.10", Make: []string{"test-scenarios", "ROLLOUTS=1.10.1"}},
-		{Name: "install", Make: []string{"test-install"}, OwnCluster: true},
+		// This stage and release compile for all platforms.
+		{Name: "install", Make: []string{"test-install"}, OwnCluster: true, Alone: true},
 		{Name: "install-plugin", Make: []string{"test-plugin"}, OwnCluster: true},
 		// Both this stage and install write to the folder dist.
-		{Name: "release", Make: []string{"test-release"}, After: []string{"install"}, OwnCluster: true},
+		{Name: "release", Make: []string{"test-release"}, After: []string{"install"}, OwnCluster: true, Alone: true},
 	} {
 		s.Needs, s.After = append(s.Needs, "parts"), append(s.After, "cluster-down")
 		s.Inputs = wholeTree()
