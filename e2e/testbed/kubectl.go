@@ -44,6 +44,15 @@ func (k Kubectl) Do(t *testing.T, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
+// Argo runs a command of kubectl-argo-rollouts in the namespace, which must succeed.
+func (k Kubectl) Argo(t *testing.T, args ...string) {
+	t.Helper()
+	command := append([]string{"kubectl", "argo", "rollouts", "-n", k.Namespace}, args...)
+	if _, err := k.Run(t.Context(), command...); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // CreateNamespace creates a namespace and requests its deletion when the test ends. It first waits for the deletion
 // that an earlier test may have requested: a proxy, for example, drains for 30 s.
 func (k Kubectl) CreateNamespace(t *testing.T, name string) {

@@ -43,38 +43,51 @@ func (p Publisher) Publish(fleet model.Fleet, update translate.Update, isWhole b
 // Retire implements ingest.Publisher.
 func (p Publisher) Retire(fleet model.Fleet) { p.Server.Retire(string(fleet)) }
 
-// Assign implements ingest.Publisher. An address is leaving when all its proxies serve but are no longer ready.
+// Assign implements ingest.Publisher.
 func (p Publisher) Assign(proxies map[model.Fleet][]model.Proxy) {
-	members := xds.Members{Fleets: map[netip.Addr][]string{}, Topologies: map[netip.Addr]session.Topology{}}
-	isLeaving := map[netip.Addr]bool{}
-	for fleet, fleetProxies := range proxies {
-		for _, proxy := range fleetProxies {
-			if slices.ContainsFunc(proxy.Addresses, netip.Addr.Is6) {
-				members.WithIPv6 = append(members.WithIPv6, proxy.Addresses...)
-			}
-			for _, address := range proxy.Addresses {
-				others, isKnown := isLeaving[address]
-				isLeaving[address] = (others || !isKnown) && proxy.IsServing && !proxy.IsReady
-				if topology := (session.Topology{Zone: proxy.Zone, Node: proxy.Node}); topology != (session.Topology{}) {
-					members.Topologies[address] = topology
-				}
-				if !slices.Contains(members.Fleets[address], string(fleet)) {
-					members.Fleets[address] = append(members.Fleets[address], string(fleet))
-				}
-			}
-		}
-	}
-	for address, all := range isLeaving {
-		if all {
-			members.Draining = append(members.Draining, address)
-		}
-	}
-	p.Server.SetMembers(members)
+	p.Server.SetMembers(membersOf(proxies))
 	if p.Sink != nil {
 		p.Sink.SetProxies(proxies)
 	}
 	if p.Checks != nil {
 		p.Checks.SetProxies(proxies)
+	}
+}
+
+// membersOf returns the addresses of proxies. An address is draining when all its proxies serve but are no longer ready.
+func membersOf(proxies map[model.Fleet][]model.Proxy) xds.Members {
+	members := xds.Members{Fleets: map[netip.Addr][]string{}, Topologies: map[netip.Addr]session.Topology{}}
+	isDraining := map[netip.Addr]bool{}
+	for fleet, fleetProxies := range proxies {
+		for _, proxy := range fleetProxies {
+			addMember(&members, string(fleet), proxy)
+			for _, address := range proxy.Addresses {
+				others, isKnown := isDraining[address]
+				isDraining[address] = (others || !isKnown) && proxy.IsServing && !proxy.IsReady
+			}
+		}
+	}
+	for address, all := range isDraining {
+		if all {
+			members.Draining = append(members.Draining, address)
+		}
+	}
+	return members
+}
+
+// addMember adds the addresses of a proxy, with its fleet, IP families and topology.
+func addMember(members *xds.Members, fleet string, proxy model.Proxy) {
+	if slices.ContainsFunc(proxy.Addresses, netip.Addr.Is6) {
+		members.WithIPv6 = append(members.WithIPv6, proxy.Addresses...)
+	}
+	topology := session.Topology{Zone: proxy.Zone, Node: proxy.Node}
+	for _, address := range proxy.Addresses {
+		if topology != (session.Topology{}) {
+			members.Topologies[address] = topology
+		}
+		if !slices.Contains(members.Fleets[address], fleet) {
+			members.Fleets[address] = append(members.Fleets[address], fleet)
+		}
 	}
 }
 

@@ -3,10 +3,10 @@ package model
 import "strings"
 
 // ProtocolOf returns the protocol that a Service port selects for its endpoints, in any letter case. It is that of
-// appProtocol: the values of Kubernetes (KEP-3726), those of Contour and Envoy Gateway with the same meaning, and common
-// names; any other value selects HTTP/1.1. Without appProtocol it is that of the port's name, by Istio's rule. The result
-// is empty, which means HTTP/1.1 unless another port of the application selects a protocol, if there is no appProtocol
-// and the name selects neither HTTP/2 nor TLS.
+// appProtocol: the values of Kubernetes (KEP-3726), those of Contour and Envoy Gateway with the same meaning, and
+// common names; any other value selects HTTP/1.1. Without appProtocol it is that of the port's name, by Istio's rule.
+// If that selects neither HTTP/2 nor TLS, the result is empty: HTTP/1.1, unless another port of the application selects
+// a protocol.
 func ProtocolOf(appProtocol, portName string) Protocol {
 	if appProtocol != "" {
 		return appProtocolOf(appProtocol)

@@ -28,25 +28,25 @@ type StatusError int
 // Error implements error.
 func (s StatusError) Error() string { return "HTTP status " + strconv.Itoa(int(s)) }
 
-// errorResponse is a response with a status other than 200. It wraps a StatusError.
-type errorResponse struct {
+// responseError means a response with a status other than 200. It wraps a StatusError.
+type responseError struct {
 	status StatusError
 	// reason is the header X-Kedify-Reason, and server the header Server: which proxy has answered, and why.
 	reason, server, body string
 }
 
 // Error implements error.
-func (e errorResponse) Error() string {
+func (e responseError) Error() string {
 	return fmt.Sprintf("%v, server %q, X-Kedify-Reason %q, body %.120q", e.status, e.server, e.reason, e.body)
 }
 
 // Unwrap returns the status.
-func (e errorResponse) Unwrap() error { return e.status }
+func (e responseError) Unwrap() error { return e.status }
 
 // classify returns the color of a response, or why the response is a failure.
 func classify(a answer, known map[string]bool) (color string, err error) {
 	if a.status != 200 {
-		return "", errorResponse{StatusError(a.status), a.reason, a.server, a.body}
+		return "", responseError{StatusError(a.status), a.reason, a.server, a.body}
 	}
 	color, err = strconv.Unquote(a.body)
 	if err != nil || len(known) > 0 && !known[color] {

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// jobs is how many stages run at the same time, in addition to one that is idle. Most of them wait half of the time, or
-// use two processors.
+// jobs is how many stages run at the same time. Most of them wait half of the time, or use two processors.
 const jobs = 2
 
 // Status is how a stage ended.
@@ -127,19 +126,9 @@ func (r *run) next() (Stage, bool) {
 	return Stage{}, false
 }
 
-// hasCapacity reports whether a stage can run in parallel with those that run. Idle stages run at idle priority and are
-// counted separately.
+// hasCapacity reports whether a stage can run in parallel with those that run.
 func (r *run) hasCapacity(s Stage) bool {
-	if s.Alone {
-		return len(r.running) == 0
-	}
-	busy := 0
-	for _, other := range r.running {
-		if other.Idle == s.Idle {
-			busy++
-		}
-	}
-	return s.Idle && busy == 0 || !s.Idle && busy < jobs
+	return len(r.running) == 0 || !s.Alone && len(r.running) < jobs
 }
 
 // hasStarted reports whether a stage runs or has ended.

@@ -87,12 +87,6 @@ func TestRun(t *testing.T) {
 			events: "+build -build +unit -unit +demo -demo", want: "demo passed, unit passed, build passed",
 		},
 		{
-			name:   "one idle stage runs in addition",
-			stages: []Stage{build, lint, {Name: "docs", Idle: true}, {Name: "site", Idle: true}},
-			events: "+build +docs +lint -docs +site -build -lint -site",
-			want:   "build passed, lint passed, docs passed, site passed",
-		},
-		{
 			name: "a stage that is alone", stages: []Stage{lint, {Name: "faults", Alone: true}, {Name: "docs"}},
 			events: "+docs +lint -docs -lint +faults -faults", want: "lint passed, faults passed, docs passed",
 		},

@@ -191,9 +191,6 @@ func (sh *shell) make(ctx context.Context, s Stage, logFile string, args []strin
 	if err := errors.Join(command.Start(), writer.Close()); err != nil {
 		return errors.Join(err, reader.Close())
 	}
-	if s.Idle {
-		yield(command.Process.Pid)
-	}
 	copied := make(chan error, 1)
 	go func() { copied <- sh.out.prefixed(s.Name, io.TeeReader(reader, log)) }()
 	err = command.Wait()
@@ -203,13 +200,6 @@ func (sh *shell) make(ctx context.Context, s Stage, logFile string, args []strin
 		err = errors.Join(err, copyErr)
 	}
 	return errors.Join(err, reader.Close())
-}
-
-// yield gives the processes of a session only the processor time that no other session wants. The kernel shares time
-// among sessions before it looks at priorities inside of them (autogroup, sched(7)), so this is the session's nice
-// value. Without autogroups the stage competes with the others, which only takes longer.
-func yield(pid int) {
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte("19"), 0o644)
 }
 
 // endSession ends all processes of a session: by SIGTERM, and what is left after endGrace by SIGKILL.

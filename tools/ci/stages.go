@@ -20,8 +20,6 @@ type Stage struct {
 	OwnCluster bool
 	// GoTests means that the output is that of go test, so that only the failed tests run again.
 	GoTests bool
-	// Idle means that the stage runs at idle priority: it gets only processor time that no other process needs.
-	Idle bool
 	// BreaksInvariants means that the stage breaks invariants on purpose, so that its output is not searched for them.
 	BreaksInvariants bool
 	// Inputs make the stage cached. They are paths below the root of the repository.
@@ -71,8 +69,8 @@ func builds() []Stage {
 	}
 }
 
-// landing are the stages that decide whether a change lands. Stages that compile come first, because a compiler would
-// delay the requests to the cluster. Then two lanes run on the shared cluster:
+// landing are the stages that decide whether a change lands. Stages that compile come first: next to a compiler or a
+// linter, whatever its priority, requests to the cluster are late or fail. Then two lanes run on the shared cluster:
 //
 //   - autowire, demo, scaling
 //   - rollover, canary, gateway
@@ -88,6 +86,7 @@ func landing() []Stage {
 			Name: "unit", Make: []string{"test-unit", "SHUFFLE=on"}, After: []string{"parts"}, GoTests: true,
 			Inputs: wholeTree(),
 		},
+		{Name: "lint", Make: []string{"lint"}, After: []string{"unit"}, Inputs: wholeTree()},
 		{Name: "residue", Make: []string{"test-cluster"}, Needs: []string{"parts"}, Inputs: clusterInputs()},
 		{Name: "suites", Make: []string{"suites"}, Needs: []string{"programs"}, After: []string{"unit"}},
 		{Name: "inside", Make: []string{"test-inside"}, Needs: []string{"parts", "gateway-parts"}, GoTests: true},
@@ -96,7 +95,7 @@ func landing() []Stage {
 		// heaps.
 		{
 			Name: "cluster", Make: []string{"cluster-up-shared"}, Needs: []string{"parts", "gateway-parts"},
-			After: []string{"residue", "inside"},
+			After: []string{"residue", "inside", "lint"},
 		},
 		suite(Stage{
 			Name: "autowire", Make: shared("test-autowire", "AUTOWIRE=TestAutowire"),
@@ -110,9 +109,6 @@ func landing() []Stage {
 			Name: "gateway", Make: shared("test-gateway", "GATEWAY_WALKS=my-app,connections,bookinfo"),
 			Inputs: suiteInputs("e2e/suites/gateway", "docs/tutorials", "docs/how-to"),
 		}, "canary"),
-		{
-			Name: "lint", Make: []string{"lint"}, After: []string{"outside", "unit"}, Idle: true, Inputs: wholeTree(),
-		},
 	})
 }
 
@@ -125,7 +121,7 @@ func suite(s Stage, after ...string) Stage {
 }
 
 // full are all stages: those of the landing tier, the other suites on the shared cluster, and then the suites that
-// start clusters of their own. Two of these run at a time, because they are idle most of the time.
+// start clusters of their own. Two of these run at a time, because they wait most of the time.
 func full() []Stage {
 	stages := landing()
 	for i := range stages {
@@ -134,7 +130,7 @@ func full() []Stage {
 		}
 		stages[i].Inputs = wholeTree()
 	}
-	last := []string{"scaling", "gateway", "lint"}
+	last := []string{"scaling", "gateway"}
 	stages = append(stages,
 		Stage{
 			Name: "mutants", Make: shared("test-mutants"), Needs: []string{"cluster", "suites"}, After: last, Alone: true,
@@ -145,16 +141,17 @@ func full() []Stage {
 			After: []string{"mutants"}, Alone: true, Cluster: true, Inputs: wholeTree(),
 		},
 		Stage{Name: "cluster-down", Make: []string{"cluster-down"}, After: []string{"faults"}, Alone: true},
-		// It comes last, because it would delay the stages that run alone.
+		// It compiles for a quarter of an hour, if nothing is cached.
 		Stage{
 			Name: "keda-parts", Make: []string{"keda-parts"}, Needs: []string{"parts"}, After: []string{"cluster-down"},
-			Idle: true,
+			Alone: true,
 		},
 	)
 	for _, s := range []Stage{
 		{Name: "autoscaling", Make: []string{"test-autoscaling"}, OwnCluster: true},
 		{Name: "zero", Make: []string{"test-zero"}, OwnCluster: true},
-		// It kills proxies under load, and what a proxy or Traefik notices too late for lack of processor time fails requests.
+		// It kills proxies under load: a proxy or Traefik that notices this late, for lack of processor time, fails
+		// requests.
 		{
 			Name: "autowire-rest", Make: []string{"test-autowire", "AUTOWIRE=TestProxies|TestRetries|TestShared|TestProbes"},
 			OwnCluster: true, Alone: true,
@@ -174,10 +171,11 @@ func full() []Stage {
 		{Name: "keda-2.21", Make: []string{"test-keda", "KEDA=2.21.0"}, OwnCluster: true, Needs: []string{"keda-parts"}},
 		{Name: "scenarios-1.9", Make: []string{"test-scenarios", "ROLLOUTS=1.9.1"}},
 		{Name: "scenarios-1.10", Make: []string{"test-scenarios", "ROLLOUTS=1.10.1"}},
-		{Name: "install", Make: []string{"test-install"}, OwnCluster: true},
+		// This stage and release compile for all platforms.
+		{Name: "install", Make: []string{"test-install"}, OwnCluster: true, Alone: true},
 		{Name: "install-plugin", Make: []string{"test-plugin"}, OwnCluster: true},
 		// Both this stage and install write to the folder dist.
-		{Name: "release", Make: []string{"test-release"}, After: []string{"install"}, OwnCluster: true},
+		{Name: "release", Make: []string{"test-release"}, After: []string{"install"}, OwnCluster: true, Alone: true},
 	} {
 		s.Needs, s.After = append(s.Needs, "parts"), append(s.After, "cluster-down")
 		s.Inputs = wholeTree()

@@ -216,10 +216,7 @@ func (g guide) count(t *testing.T) int {
 // argo runs a command of kubectl-argo-rollouts.
 func (g guide) argo(t *testing.T, args ...string) {
 	t.Helper()
-	if _, err := g.Run(t.Context(),
-		append([]string{"kubectl", "argo", "rollouts", "-n", namespace}, args...)...); err != nil {
-		t.Fatal(err)
-	}
+	testbed.Kubectl{Cluster: g.Cluster, Namespace: namespace}.Argo(t, args...)
 }
 
 // evidence returns the kubectl commands that show the state after a failure.

@@ -276,10 +276,7 @@ func (r *row) await(t *testing.T, what string, isReached func() bool) {
 // metric contains the requests of both sides.
 func sharesBothHosts(t *testing.T, r *row) {
 	t.Helper()
-	if _, err := r.Run(t.Context(), "kubectl", "argo", "rollouts", "-n", r.Namespace, "set", "image", "web",
-		"web=argoproj/rollouts-demo:yellow"); err != nil {
-		t.Fatal(err)
-	}
+	r.Argo(t, "set", "image", "web", "web=argoproj/rollouts-demo:yellow")
 	r.Do(t, "wait", r.target.resource, "--for=jsonpath={.status.phase}=Paused")
 	from := time.Now()
 	near := func(replicas int) bool { return math.Abs(float64(replicas-r.target.replicas)) <= 1 }
@@ -332,15 +329,8 @@ func (r *row) metric(t *testing.T, trigger int) float64 {
 // promotesBlueGreen sets a new version under load and promotes it. Requests continue, and the replicas follow them.
 func promotesBlueGreen(t *testing.T, r *row) {
 	t.Helper()
-	for _, args := range [][]string{
-		{"set", "image", "web", "web=argoproj/rollouts-demo:yellow"},
-		{"promote", "web", "--full"},
-	} {
-		if _, err := r.Run(t.Context(),
-			append([]string{"kubectl", "argo", "rollouts", "-n", r.Namespace}, args...)...); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.Argo(t, "set", "image", "web", "web=argoproj/rollouts-demo:yellow")
+	r.Argo(t, "promote", "web", "--full")
 	isYellow := func() bool {
 		window := r.clients["bluegreen.test"].Recent(3 * time.Second)
 		return window.Done > 0 && window.Colors["yellow"] == window.Done

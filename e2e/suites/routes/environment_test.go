@@ -215,9 +215,7 @@ func (r *run) awaitPause(t *testing.T, step int) {
 // promote ends a pause.
 func (r *run) promote(t *testing.T) {
 	t.Helper()
-	if _, err := r.Run(t.Context(), "kubectl", "argo", "rollouts", "-n", r.Namespace, "promote", "web"); err != nil {
-		t.Fatal(err)
-	}
+	r.Argo(t, "promote", "web")
 }
 
 // experiment waits until the Experiment has its weights and the router reports them as active.

@@ -38,9 +38,12 @@ func (p place) dial(ctx context.Context, additional time.Duration) (net.Conn, er
 // answer is a response with status 200.
 type answer struct {
 	body string
-	// isLast is true if the connection ends with the response, hasChunks if the body has a Transfer-Encoding.
-	isLast, hasChunks bool
+	// isLast is true if the connection ends with the response.
+	isLast bool
 }
+
+// errChunks means that a client of HTTP/1.0 received a body that it cannot read.
+var errChunks = errors.New("the response has a Transfer-Encoding")
 
 // exchange sends a request and reads the response with its body.
 func exchange(connection net.Conn, reader *bufio.Reader, lines ...string) (answer, error) {
@@ -58,15 +61,14 @@ func exchange(connection net.Conn, reader *bufio.Reader, lines ...string) (answe
 	if response.StatusCode != http.StatusOK {
 		return answer{}, fmt.Errorf("status %d: %.100q", response.StatusCode, body)
 	}
-	return answer{string(body), response.Close, len(response.TransferEncoding) > 0}, nil
+	if strings.HasSuffix(lines[0], " HTTP/1.0") && len(response.TransferEncoding) > 0 {
+		return answer{}, errChunks
+	}
+	return answer{string(body), response.Close}, nil
 }
 
-// isColor reports whether a body is that of the application.
-func isColor(body string) bool { return body == `"blue"` || body == `"yellow"` }
-
-// offerTLS sends two requests over one connection as Apache HttpClient does since version 5.4: each offers an upgrade
-// to TLS (RFC 2817).
-func (p place) offerTLS(ctx context.Context) error {
+// exchangeTwice sends the same request for the colour twice over one connection, which must remain open.
+func (p place) exchangeTwice(ctx context.Context, lines ...string) error {
 	connection, err := p.dial(ctx, 0)
 	if err != nil {
 		return err
@@ -74,9 +76,7 @@ func (p place) offerTLS(ctx context.Context) error {
 	defer connection.Close()
 	reader := bufio.NewReader(connection)
 	for number := range 2 {
-		got, err := exchange(connection, reader, "GET /color HTTP/1.1", "Host: "+p.host,
-			"Accept-Encoding: gzip, x-gzip, deflate", "Connection: Upgrade, keep-alive", "Upgrade: TLS/1.2",
-			"User-Agent: Apache-HttpClient/5.4 (Java/21)")
+		got, err := exchange(connection, reader, lines...)
 		if err != nil {
 			return fmt.Errorf("request %d: %w", number+1, err)
 		}
@@ -87,8 +87,15 @@ func (p place) offerTLS(ctx context.Context) error {
 	return nil
 }
 
-// errChunks means that a client of HTTP/1.0 received a body that it cannot read.
-var errChunks = errors.New("the response has a Transfer-Encoding")
+// isColor reports whether a body is that of the application.
+func isColor(body string) bool { return body == `"blue"` || body == `"yellow"` }
+
+// offerTLS sends two requests over one connection as Apache HttpClient does since version 5.4: each offers an upgrade
+// to TLS (RFC 2817).
+func (p place) offerTLS(ctx context.Context) error {
+	return p.exchangeTwice(ctx, "GET /color HTTP/1.1", "Host: "+p.host, "Accept-Encoding: gzip, x-gzip, deflate",
+		"Connection: Upgrade, keep-alive", "Upgrade: TLS/1.2", "User-Agent: Apache-HttpClient/5.4 (Java/21)")
+}
 
 // http10 sends one request over HTTP/1.0. The response must end with its connection.
 func (p place) http10(ctx context.Context, path, want string) error {
@@ -103,9 +110,6 @@ func (p place) http10(ctx context.Context, path, want string) error {
 	if err != nil {
 		return err
 	}
-	if got.hasChunks {
-		return errChunks
-	}
 	if canary := strings.ReplaceAll(want, "blue", "yellow"); got.body != want && got.body != canary {
 		return fmt.Errorf("body %.100q", got.body)
 	}
@@ -117,25 +121,8 @@ func (p place) http10(ctx context.Context, path, want string) error {
 
 // http10KeepAlive sends two requests over one connection, as `ab -k` does.
 func (p place) http10KeepAlive(ctx context.Context) error {
-	connection, err := p.dial(ctx, 0)
-	if err != nil {
-		return err
-	}
-	defer connection.Close()
-	reader := bufio.NewReader(connection)
-	for number := range 2 {
-		got, err := exchange(connection, reader, "GET /color HTTP/1.0", "Host: "+p.host, "Connection: Keep-Alive",
-			"User-Agent: ApacheBench/2.3", "Accept: */*")
-		switch {
-		case err != nil:
-			return fmt.Errorf("request %d: %w", number+1, err)
-		case got.hasChunks:
-			return errChunks
-		case !isColor(got.body) || got.isLast:
-			return fmt.Errorf("request %d: body %.100q, the connection ends: %v", number+1, got.body, got.isLast)
-		}
-	}
-	return nil
+	return p.exchangeTwice(ctx, "GET /color HTTP/1.0", "Host: "+p.host, "Connection: Keep-Alive",
+		"User-Agent: ApacheBench/2.3", "Accept: */*")
 }
 
 // slowly requests a response whose first byte comes after first, with a number of lines of which each follows a second

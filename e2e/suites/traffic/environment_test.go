@@ -217,15 +217,6 @@ func (a app) setImage(t *testing.T, color string) {
 		`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"argoproj/rollouts-demo:`+color+`"}]`)
 }
 
-// argo runs a command of kubectl-argo-rollouts.
-func (a app) argo(t *testing.T, args ...string) {
-	t.Helper()
-	command := append([]string{"kubectl", "argo", "rollouts", "-n", a.Namespace}, args...)
-	if _, err := a.Run(t.Context(), command...); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // startCanaries starts a canary of each Rollout, and waits until it has 20 % of the requests.
 func (s *suite) startCanaries(t *testing.T) {
 	t.Helper()
@@ -248,7 +239,7 @@ func (s *suite) abort(t *testing.T) {
 	t.Helper()
 	for _, a := range s.apps() {
 		if a.isRollout {
-			a.argo(t, "abort", a.name)
+			a.Argo(t, "abort", a.name)
 			a.setImage(t, "blue")
 		}
 	}

@@ -128,6 +128,17 @@ func (r *row) once(ctx context.Context, send func(context.Context) error) {
 	r.add(at, send(ctx))
 }
 
+// firstFailure returns the failed request that was recorded first. has is false if none has failed.
+func (r *row) firstFailure() (first result, has bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	index := slices.IndexFunc(r.results, func(one result) bool { return one.err != nil })
+	if index < 0 {
+		return result{}, false
+	}
+	return r.results[index], true
+}
+
 // count is the number of requests in a state.
 type count struct {
 	sent, failed int
@@ -172,18 +183,15 @@ func (c count) describe() string {
 // failures returns the different errors of each row, with the time of the first one.
 func (m *meter) failures() string {
 	var text strings.Builder
-	for _, r := range m.rows {
+	for _, r := range m.all() {
 		for at, c := range m.counts(r) {
 			if c.failed == 0 {
 				continue
 			}
 			fmt.Fprintf(&text, "%s, %s: %s\n", r.name, at, c.describe())
 		}
-		for _, result := range r.results {
-			if result.err != nil {
-				fmt.Fprintf(&text, "  first at %s: %v\n", result.at.Format(time.TimeOnly), result.err)
-				break
-			}
+		if first, has := r.firstFailure(); has {
+			fmt.Fprintf(&text, "  first at %s: %v\n", first.at.Format(time.TimeOnly), first.err)
 		}
 	}
 	return text.String()

@@ -154,7 +154,7 @@ func (r *rollback) run(t *testing.T, s *suite, isLimited bool) (o outcome) {
 		`[{"op":"remove","path":"/spec/template/spec/readinessGates"},`+
 			`{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"argoproj/rollouts-demo:yellow"}]`)
 	r.await(t, "observed", func(now kube.Rollout) bool { return now.Status.CurrentPodHash != r.hash })
-	r.argo(t, "promote", "rollback", "--full")
+	r.Argo(t, "promote", "rollback", "--full")
 	r.await(t, "healthy", kube.Rollout.Healthy)
 	r.Do(t, "wait", "pod", "-l", "rollouts-pod-template-hash="+r.hash, "--for=delete")
 	r.ready = nil
@@ -166,7 +166,7 @@ func (r *rollback) run(t *testing.T, s *suite, isLimited bool) (o outcome) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.argo(t, "undo", "rollback")
+	r.Argo(t, "undo", "rollback")
 	r.open(t, 1)
 	await.Described(t, "a weight for the first Pod", func() bool { return r.weight() > 0 },
 		func() string { return strconv.Itoa(r.weight()) })

@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// namespace is the namespace of the HTTP applications, grpcNamespace that of the gRPC ones: an annotation of Service
-	// kedify-proxy makes Traefik use HTTP/2 to it, over which Traefik opens no WebSocket.
+	// namespace is the namespace of the HTTP applications, grpcNamespace that of the gRPC ones.
 	namespace, grpcNamespace = "traffic", "traffic-grpc"
 	// rate is the number of requests per second to web and to sticky, in addition to those of the special clients.
 	rate = 30

@@ -35,7 +35,9 @@ func (p *objectPlan) prepare() {
 		}
 	}
 	record, err := parseRestorePatch(p.object.meta.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo])
-	p.invalidRecord = err
+	if err != nil {
+		p.recordIssue = err.Error()
+	}
 	p.originals, p.isRestored = matchOriginals(p.object.backends, record)
 }
 

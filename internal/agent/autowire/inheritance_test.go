@@ -193,7 +193,8 @@ func TestConflictingSettings(t *testing.T) {
 		says       string // the condition, or its beginning
 	}{
 		"affinities": {
-			cookie, store("/b", "haproxy.org/load-balance", "source"), "", []bool{false, false},
+			cookie, store("/b", "haproxy.org/load-balance", "source"), "",
+			[]bool{false, false},
 			`AffinityMissing: Ingress web, shop.test/: annotation nginx.ingress.kubernetes.io/affinity: "cookie" and annotation ` +
 				`haproxy.org/load-balance: "source" in Ingress other send a client to the same Pod in different ways; set ` +
 				`sessionAffinity in the trigger of HTTPScaledObject "shop", or its annotation http.kedify.io/session-affinity, for ` +
@@ -201,7 +202,8 @@ func TestConflictingSettings(t *testing.T) {
 				`and annotation nginx.ingress.kubernetes.io/affinity: "cookie" in Ingress web send`,
 		},
 		"protocols": {
-			grpc, store("/b", grpcProtocol, "HTTP"), "", []bool{false, true},
+			grpc, store("/b", grpcProtocol, "HTTP"), "",
+			[]bool{false, true},
 			`ProtocolMismatch: Ingress web, shop.test/: annotation nginx.ingress.kubernetes.io/backend-protocol: "GRPC" uses HTTP/2 to ` +
 				`the application, and annotation nginx.ingress.kubernetes.io/backend-protocol: "HTTP" in Ingress other uses HTTP/1.1; ` +
 				`set appProtocol: kubernetes.io/h2c on port 80 of Service shop`,

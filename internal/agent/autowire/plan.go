@@ -107,11 +107,11 @@ type objectPlan struct {
 	splitters []splitter
 	// toProxies is what the annotations of the object, and of Service kedify-proxy, do to requests to the proxies.
 	toProxies behavior
-	// originals are the originals of the wired backends, by index. isRestored and invalidRecord are the results of
+	// originals are the originals of the wired backends, by index. isRestored and recordIssue are the results of
 	// matchOriginals and parseRestorePatch.
-	originals     map[int]backend
-	isRestored    bool
-	invalidRecord error
+	originals   map[int]backend
+	isRestored  bool
+	recordIssue string
 	// inherited are the inheritances of all targets and rivals, by name.
 	inherited    map[string]*inheritance
 	results      outcomes
@@ -122,8 +122,8 @@ type objectPlan struct {
 
 // plan compares the object with its desired state.
 func (p *objectPlan) plan() (Change, error) {
-	if p.invalidRecord != nil {
-		p.recordForAll(httpv1alpha1.ReasonInvalidRestoreRecord, p.invalidRecord.Error())
+	if p.recordIssue != "" {
+		p.recordForAll(httpv1alpha1.ReasonInvalidRestoreRecord, p.recordIssue)
 		return Change{}, nil
 	}
 	state := coolDownOf(p.object.meta)

@@ -315,15 +315,15 @@ func TestFieldsAtRest(t *testing.T) {
 		object := strings.Replace(ingress("shop.test", "Prefix", "/", port80), "name: web",
 			"name: web, annotations: {"+c.annotations+"}, managedFields: ["+c.managers+"]", 1)
 		w := newFixture(t, canonicalJSON(t, object))
-		var got string
+		var got strings.Builder
 		for _, change := range w.plan(t).Changes {
 			patch, err := json.Marshal(change.Patch)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got += string(patch)
+			got.Write(patch)
 		}
-		if diff := cmp.Diff(canonicalJSON(t, c.want), canonicalJSON(t, got)); diff != "" {
+		if diff := cmp.Diff(canonicalJSON(t, c.want), canonicalJSON(t, got.String())); diff != "" {
 			t.Errorf("%s: patches (-want +got):\n%s", name, diff)
 		}
 	}

@@ -52,10 +52,7 @@ func backendsOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) ([]
 		return []model.Backend{backend}, entryIssues
 	}
 	const field = "annotation " + httpv1alpha1.AnnotationWeightedBackends
-	var (
-		backends []model.Backend
-		issues   []issue
-	)
+	var issues []issue
 	entries, err := split.Parse(object.Annotations[httpv1alpha1.AnnotationWeightedBackends])
 	if err != nil {
 		issues = append(issues, issue{
@@ -63,13 +60,8 @@ func backendsOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) ([]
 			fmt.Sprintf("%s: %v: %s", field, err, fixOf(err)),
 		})
 	}
-	resolver := backendResolver{object, lookup, sharedProtocol(object, entries, lookup)}
-	for i, entry := range entries {
-		backend, entryIssues := resolver.resolve(entry, field, experimentCanary(object, entries, i))
-		backends = append(backends, backend)
-		issues = append(issues, entryIssues...)
-	}
-	if len(issues) > 0 {
+	backends, entryIssues := resolveEntries(object, entries, field, lookup)
+	if issues = append(issues, entryIssues...); len(issues) > 0 {
 		backend, _ := own.resolve(ownEntry, "", nil) // Issues of the own Service are irrelevant here.
 		return []model.Backend{backend}, issues
 	}
@@ -94,13 +86,8 @@ func lastGood(
 	if err != nil {
 		return fallback, nil
 	}
-	backends := make([]model.Backend, 0, len(entries))
-	resolver := backendResolver{object, lookup, sharedProtocol(object, entries, lookup)}
-	for i, entry := range entries {
-		// A deleted Service keeps its weight, as a published one does.
-		backend, _ := resolver.resolve(entry, "", experimentCanary(object, entries, i))
-		backends = append(backends, backend)
-	}
+	// A deleted Service keeps its weight, as a published one does.
+	backends, _ := resolveEntries(object, entries, "", lookup)
 	return backends, reportedManagedRoutes(object, len(backends), matches)
 }
 
@@ -140,6 +127,20 @@ func experimentCanary(object *httpv1alpha1.HTTPScaledObject, entries []split.Bac
 		return nil
 	}
 	return &model.Key{Namespace: object.Namespace, Name: entries[1].Service}
+}
+
+// resolveEntries returns the backends of the entries of a split, and the issues of field, which contains them.
+func resolveEntries(
+	object *httpv1alpha1.HTTPScaledObject, entries []split.Backend, field string, lookup serviceLookup,
+) ([]model.Backend, []issue) {
+	var issues []issue
+	backends := make([]model.Backend, 0, len(entries))
+	resolver := backendResolver{object, lookup, sharedProtocol(object, entries, lookup)}
+	for i, entry := range entries {
+		backend, entryIssues := resolver.resolve(entry, field, experimentCanary(object, entries, i))
+		backends, issues = append(backends, backend), append(issues, entryIssues...)
+	}
+	return backends, issues
 }
 
 // sharedProtocol returns the protocol of the entries whose ports select none, because the versions of an application
