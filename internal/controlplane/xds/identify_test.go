@@ -1,9 +1,12 @@
 package xds
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,4 +94,37 @@ func TestProxyProvesItsFleet(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWithheldCertificatesAreLoggedOnce has a proxy without a proof that requests certificates by names that clients have
+// chosen. There is one line for the stream, without the names.
+func TestWithheldCertificatesAreLoggedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := NewServer(Options{
+			Identify: func(context.Context) (string, error) { return "", nil },
+			Logger:   slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		address := netip.MustParseAddr("10.0.0.7")
+		s.SetMembers(Members{Fleets: map[netip.Addr][]string{address: {"a"}}})
+		if err := s.Publish("a", envoyresources.Parse(t, "listener:of-a secret:shop.test")); err != nil {
+			t.Fatal(err)
+		}
+		transport := &fakeTransport{mode: session.ModeDelta, requests: make(chan session.Request)}
+		ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: address.AsSlice(), Port: 40000}})
+		ended := make(chan error, 1)
+		go func() { ended <- s.serve(ctx, session.ModeDelta, transport) }()
+		for _, name := range []string{"shop.test", "other.test"} {
+			transport.requests <- session.Request{TypeURL: session.SecretKind.TypeURL(), Subscribe: []string{name}}
+		}
+		synctest.Wait()
+		close(transport.requests)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if lines := strings.Count(log.String(), "receives none"); lines != 1 || strings.Contains(log.String(), ".test") {
+			t.Errorf("%d lines:\n%s", lines, log.String())
+		}
+	})
 }

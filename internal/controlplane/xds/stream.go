@@ -42,9 +42,9 @@ type stream struct {
 	hasIPv6, isDrained bool
 	topology           session.Topology // of the proxy; of the goroutine of serve
 	hasRefused         bool             // names were refused; of the goroutine of serve
-	// isProven is true for a proxy that has proven its fleet, or need not. hasAskedForKeys is true once another one has
+	// isProven is true for a proxy that has proven its fleet, or need not. hasRequestedKeys is true once another one has
 	// subscribed to certificates; of the goroutine of serve.
-	isProven, hasAskedForKeys bool
+	isProven, hasRequestedKeys bool
 
 	mu      sync.Mutex // guards the session
 	session *session.Session
@@ -244,14 +244,16 @@ func reportRefused(ctx context.Context, logger *slog.Logger, st *stream, typeURL
 	}
 }
 
-// reportWithheld logs the first request for certificates of a stream that receives none.
+// reportWithheld logs the first request for certificates of a stream that receives none. The log contains no names,
+// because clients of the proxy choose them, in any number.
 func reportWithheld(ctx context.Context, logger *slog.Logger, st *stream, r session.Request) {
-	asksForKeys := r.TypeURL == session.SecretKind.TypeURL() && len(r.Subscribe)+len(r.Names) > 0
-	if asksForKeys && !st.isProven && !st.hasAskedForKeys {
-		st.hasAskedForKeys = true
-		logger.WarnContext(ctx, "proxy requests certificates and receives none: private keys are sent only over TLS, to a "+
-			"proxy that proves its namespace by a token", slog.Any("names", slices.Concat(r.Subscribe, r.Names)))
+	requested := len(r.Subscribe) + len(r.Names)
+	if r.TypeURL != session.SecretKind.TypeURL() || requested == 0 || st.isProven || st.hasRequestedKeys {
+		return
 	}
+	st.hasRequestedKeys = true
+	logger.WarnContext(ctx, "proxy requests certificates and receives none: private keys are sent only over TLS, to a "+
+		"proxy that proves its namespace by a token", slog.Int("certificates", requested))
 }
 
 // sendAll sends the responses of a step.
