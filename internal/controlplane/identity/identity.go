@@ -201,9 +201,12 @@ func podOf(status authenticationv1.TokenReviewStatus) (Pod, error) {
 
 // expiryOf returns when a token expires (RFC 7519), without any verification.
 func expiryOf(token string) (time.Time, error) {
+	if len(token) > maxToken { // First: a header may have 16 MiB, all of them separators.
+		return time.Time{}, ErrInvalid
+	}
 	const parts = 3
 	encoded := strings.Split(token, ".")
-	if len(token) > maxToken || len(encoded) != parts {
+	if len(encoded) != parts {
 		return time.Time{}, ErrInvalid
 	}
 	text, err := base64.RawURLEncoding.DecodeString(encoded[1])
