@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -45,7 +46,7 @@ var (
 	// ErrInvalid means that the API server does not accept the token, or that it is not one of a Pod.
 	ErrInvalid = errors.New("invalid token")
 	// ErrUnavailable means that the token was not reviewed, because of the API server or of too many reviews, and
-	// ErrForbidden that the interceptor may not have tokens reviewed.
+	// ErrForbidden that the interceptor may not have tokens reviewed, and has had none reviewed before.
 	ErrUnavailable = errors.New("the token was not reviewed")
 	ErrForbidden   = errors.New("the ServiceAccount may not create tokenreviews")
 )
@@ -58,6 +59,9 @@ type Verifier struct {
 	review  func(ctx context.Context, review *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error)
 	now     func() time.Time
 	running chan struct{} // has an element for each review that runs
+	// isPermitted is true after the first review. From then on a forbidden one is temporary: an API server that has just
+	// started forbids reviews until it has loaded its RBAC rules.
+	isPermitted atomic.Bool
 
 	mu      sync.Mutex
 	reviews map[[sha256.Size]byte]reviewed // by the hash of the token
@@ -157,11 +161,12 @@ func (v *Verifier) request(ctx context.Context, peer netip.Addr, token string) (
 		Spec: authenticationv1.TokenReviewSpec{Token: token, Audiences: []string{Audience}},
 	})
 	switch {
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err) && !v.isPermitted.Load():
 		return Pod{}, fmt.Errorf("%w: %w", ErrForbidden, err)
 	case err != nil:
 		return Pod{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
+	v.isPermitted.Store(true)
 	return podOf(answer.Status)
 }
 

@@ -132,8 +132,8 @@ func TestVerifyRejects(t *testing.T) {
 	}
 }
 
-// TestVerifyDuringAnOutage has an API server that reviews no tokens. A token that it has accepted before counts until it
-// expires or is rejected. Others wait.
+// TestVerifyDuringAnOutage has an API server that reviews no tokens, or forbids it because it has just started. A token
+// that it has accepted before counts until it expires or is rejected. Others wait.
 func TestVerifyDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	v, a := newVerifier()
@@ -150,6 +150,9 @@ func TestVerifyDuringAnOutage(t *testing.T) {
 	a.err, a.now = down, a.now.Add(maxAge+time.Second)
 	expect("a known token", known, nil)
 	expect("a new token", other, ErrUnavailable)
+	a.err = apierrors.NewForbidden(authenticationv1.Resource("tokenreviews"), "", nil)
+	expect("a known token while all are forbidden", known, nil)
+	expect("a new token while all are forbidden", other, ErrUnavailable)
 	a.now = a.now.Add(time.Hour)
 	expect("an expired token", known, ErrUnavailable)
 
