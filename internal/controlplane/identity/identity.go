@@ -34,8 +34,9 @@ const (
 	bearer = "Bearer "
 	// maxAge is how long a review counts, at most until the token expires. A deleted Pod keeps its identity that long.
 	maxAge = 2 * time.Minute
-	// maxReviews limits the reviews in memory, and maxToken the length of a token in bytes.
-	maxReviews, maxToken = 4096, 16 << 10
+	// maxReviews limits the reviews in memory, and maxPeerReviews those of one peer, so that it cannot use all: whoever
+	// may create Pods can request any number of tokens. maxToken limits the length of a token in bytes.
+	maxReviews, maxPeerReviews, maxToken = 4096, 8, 16 << 10
 	// reviewTimeout limits one review, and maxRunning the concurrent ones. maxPerPeer limits those of one peer, so that
 	// it cannot use all: a proxy opens two streams at the same time.
 	reviewTimeout, maxRunning, maxPerPeer = 5 * time.Second, 16, 2
@@ -70,7 +71,8 @@ type Verifier struct {
 
 // reviewed is the result of a review.
 type reviewed struct {
-	pod Pod
+	pod  Pod
+	peer netip.Addr // for which the token was reviewed last
 	// freshUntil is when the token must be reviewed again, and expires when the token expires.
 	freshUntil, expires time.Time
 }
@@ -109,7 +111,7 @@ func (v *Verifier) Verify(ctx context.Context, peer netip.Addr, header string) (
 	}
 	switch {
 	case err == nil:
-		v.remember(hash, reviewed{pod, earlier(expires, v.now().Add(maxAge)), expires})
+		v.remember(hash, reviewed{pod, peer, earlier(expires, v.now().Add(maxAge)), expires})
 	case errors.Is(err, ErrInvalid):
 		v.forget(hash)
 	}
@@ -123,16 +125,37 @@ func (v *Verifier) recall(hash [sha256.Size]byte) reviewed {
 	return v.reviews[hash]
 }
 
-// remember stores the result of a review. If there are many, it discards those that must be repeated anyway.
+// remember stores the result of a review. If there are many of the peer, it discards the oldest of them. If there are many
+// of all peers, it discards those that must be repeated anyway.
 func (v *Verifier) remember(hash [sha256.Size]byte, result reviewed) {
 	now := v.now()
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	delete(v.reviews, hash)
+	v.discardOldest(result.peer)
 	if len(v.reviews) >= maxReviews {
 		maps.DeleteFunc(v.reviews, func(_ [sha256.Size]byte, old reviewed) bool { return !now.Before(old.freshUntil) })
 	}
 	if len(v.reviews) < maxReviews {
 		v.reviews[hash] = result
+	}
+}
+
+// discardOldest discards the oldest review of a peer that has the maximum number of them. The caller holds the lock.
+func (v *Verifier) discardOldest(peer netip.Addr) {
+	var oldest [sha256.Size]byte
+	count := 0
+	for hash, known := range v.reviews {
+		if known.peer != peer {
+			continue
+		}
+		if count == 0 || known.freshUntil.Before(v.reviews[oldest].freshUntil) {
+			oldest = hash
+		}
+		count++
+	}
+	if count >= maxPeerReviews {
+		delete(v.reviews, oldest)
 	}
 }
 

@@ -235,8 +235,10 @@ func TestReviewsEndInTime(t *testing.T) {
 func TestVerifyWithManyTokens(t *testing.T) {
 	t.Parallel()
 	v, a := newVerifier()
+	from := netip.MustParseAddr("10.0.1.0")
 	for i := range maxReviews + 10 {
-		if _, err := v.Verify(t.Context(), peer, token(strconv.Itoa(i), a.now.Add(time.Hour))); err != nil {
+		from = from.Next()
+		if _, err := v.Verify(t.Context(), from, token(strconv.Itoa(i), a.now.Add(time.Hour))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -247,4 +249,32 @@ func TestVerifyWithManyTokens(t *testing.T) {
 	if _, err := v.Verify(t.Context(), peer, token("new", a.now.Add(time.Hour))); err != nil || len(v.reviews) != 1 {
 		t.Errorf("later: %v, %d in memory", err, len(v.reviews))
 	}
+}
+
+// TestOnePeerCannotFillTheMemory has a peer with many valid tokens. Only its latest ones are in memory, and the review of
+// another peer stays.
+func TestOnePeerCannotFillTheMemory(t *testing.T) {
+	t.Parallel()
+	v, a := newVerifier()
+	other, expires := netip.MustParseAddr("10.0.0.8"), a.now.Add(time.Hour)
+	verify := func(from netip.Addr, subject, reviews int) {
+		t.Helper()
+		_, err := v.Verify(t.Context(), from, token(strconv.Itoa(subject), expires))
+		if err != nil || a.reviews != reviews {
+			t.Errorf("token %d of %s: %v after %d reviews; want %d", subject, from, err, a.reviews, reviews)
+		}
+	}
+	verify(other, 0, 1)
+	const last = 2 * maxPeerReviews
+	for i := range last {
+		a.now = a.now.Add(time.Second)
+		verify(peer, i+1, i+2)
+	}
+	if len(v.reviews) != 1+maxPeerReviews {
+		t.Errorf("%d reviews in memory", len(v.reviews))
+	}
+	verify(other, 0, last+1)
+	verify(peer, last, last+1)
+	verify(peer, last-maxPeerReviews+1, last+1)
+	verify(peer, last-maxPeerReviews, last+2)
 }
