@@ -27,42 +27,63 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 )
 
-// TestProxiesWaitForTheCertificate has proxies that must connect by TLS: none are installed without TLS meanwhile.
+// TestProxiesWaitForTheCertificate has proxies that must connect by TLS: none are installed without TLS meanwhile, and
+// those that are not needed any more are not changed to proxies without TLS.
 func TestProxiesWaitForTheCertificate(t *testing.T) {
+	managed := map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent}
+	for name, test := range map[string]struct {
+		object client.Object
+		want   []string // applied kinds
+	}{
+		"needed": {
+			&httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop", Labels: managed}},
+			[]string{"ConfigMap", "Service", "Service", "PodDisruptionBudget", "Deployment"},
+		},
+		"not needed any more": {
+			&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "kedify-proxy", Labels: managed}},
+			[]string{"Deployment"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var applied []string
+			var ca []byte
+			installer := &controllers.ProxyReconciler{
+				Client: clientThatRecords(t, &applied, test.object), Events: record.NewFakeRecorder(10), Now: time.Now,
+				RemovalDelay: time.Minute, IsInstalled: func(schema.GroupVersionKind) bool { return false },
+				CA: func() []byte { return ca },
+			}
+			request := ctrl.Request{NamespacedName: types.NamespacedName{Name: "team"}}
+			result, err := installer.Reconcile(t.Context(), request)
+			if err != nil || result.RequeueAfter == 0 || len(applied) > 0 {
+				t.Errorf("without a certificate: %+v, %v, applied %v", result, err, applied)
+			}
+			ca = []byte("ca")
+			result, err = installer.Reconcile(t.Context(), request)
+			if err != nil || !slices.Equal(applied, test.want) {
+				t.Errorf("with a certificate: %+v, %v, applied %v, want %v", result, err, applied, test.want)
+			}
+		})
+	}
+}
+
+// clientThatRecords returns a client of namespace team with an object. It appends the kind of each applied object to
+// applied, and applies none.
+func clientThatRecords(t *testing.T, applied *[]string, object client.Object) client.Client {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
 		appsv1.AddToScheme(scheme), policyv1.AddToScheme(scheme), httpv1alpha1.AddToScheme(scheme), apis.AddToScheme(scheme))
 	if err != nil {
 		t.Fatal(err)
 	}
-	shop := &httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "team", Name: "shop", Labels: map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent},
-	}}
-	var applied []string
-	api := fake.NewClientBuilder().WithScheme(scheme).
-		WithObjects(shop, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).
+	return fake.NewClientBuilder().WithScheme(scheme).
+		WithObjects(object, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(
 				_ context.Context, _ client.WithWatch, object client.Object, _ client.Patch, _ ...client.PatchOption,
 			) error {
-				applied = append(applied, object.GetObjectKind().GroupVersionKind().Kind)
+				*applied = append(*applied, object.GetObjectKind().GroupVersionKind().Kind)
 				return nil
 			},
 		}).Build()
-	var ca []byte
-	installer := &controllers.ProxyReconciler{
-		Client: api, Events: record.NewFakeRecorder(10), Now: time.Now, RemovalDelay: time.Minute,
-		IsInstalled: func(schema.GroupVersionKind) bool { return false }, CA: func() []byte { return ca },
-	}
-	request := ctrl.Request{NamespacedName: types.NamespacedName{Name: "team"}}
-	result, err := installer.Reconcile(t.Context(), request)
-	if err != nil || result.RequeueAfter == 0 || len(applied) > 0 {
-		t.Errorf("without a certificate: %+v, %v, applied %v", result, err, applied)
-	}
-	ca = []byte("ca")
-	result, err = installer.Reconcile(t.Context(), request)
-	want := []string{"ConfigMap", "Service", "Service", "PodDisruptionBudget", "Deployment"}
-	if err != nil || !slices.Equal(applied, want) {
-		t.Errorf("with a certificate: %+v, %v, applied %v, want %v", result, err, applied, want)
-	}
 }

@@ -68,8 +68,8 @@ type ProxyReconciler struct {
 	// RemovalDelay is how long unneeded proxies are kept.
 	RemovalDelay time.Duration
 	// CA returns the CAs that sign the interceptor's certificate, see proxies.Settings. It returns nil as long as there
-	// is no certificate: then no proxies are installed. A nil function means that proxies connect without TLS. CAChanged
-	// receives an element when the result changes.
+	// is no certificate: then no proxies are installed, changed or removed. A nil function means that proxies connect
+	// without TLS. CAChanged receives an element when the result changes.
 	CA        func() []byte
 	CAChanged <-chan event.GenericEvent
 	// Namespaces are the namespaces in which proxies are installed; an empty list means all.
@@ -95,7 +95,9 @@ func (p *ProxyReconciler) Reconcile(ctx context.Context, request ctrl.Request) (
 		return ctrl.Result{}, err
 	}
 	if p.CA != nil {
-		if state.Settings.CA = p.CA(); state.IsNeeded && state.Settings.CA == nil {
+		// Without the CAs, even the Deployment of proxies that are to be removed would be one without TLS.
+		state.Settings.CA = p.CA()
+		if hasProxies := len(state.Existing) > 0; state.Settings.CA == nil && (state.IsNeeded || hasProxies) {
 			return ctrl.Result{RequeueAfter: retryAfter}, nil
 		}
 	}
