@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"os"
 	"strings"
@@ -65,6 +66,13 @@ func TestCertificateOfTheInterceptor(t *testing.T) {
 	certificates := &transport.Certificates{Name: transport.Name("keda")}
 	if ca, err := certificates.Set(first.Data); err != nil || ca != trustedCA(t, team) {
 		t.Errorf("the interceptor reads %v and the CA %s, proxies trust %s", err, ca, trustedCA(t, team))
+	}
+	pair, err := tls.X509KeyPair(first.Data["tls.crt"], first.Data["tls.key"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pair.Leaf.VerifyHostname(transport.Name("keda")); err != nil {
+		t.Errorf("proxies and other interceptors reject the certificate: %v", err)
 	}
 	deployment := awaitProxy(t, team, "have a token", func(found *appsv1.Deployment) bool {
 		volumes := found.Spec.Template.Spec.Volumes
