@@ -125,8 +125,8 @@ func (v *Verifier) recall(hash [sha256.Size]byte) reviewed {
 	return v.reviews[hash]
 }
 
-// remember stores the result of a review. If there are many of the peer, it discards the oldest of them. If there are many
-// of all peers, it discards those that must be repeated anyway.
+// remember stores the result of a review. If there are many of the peer, it discards the oldest of them. If there are
+// many of all peers, it discards those that must be repeated anyway.
 func (v *Verifier) remember(hash [sha256.Size]byte, result reviewed) {
 	now := v.now()
 	v.mu.Lock()

@@ -46,8 +46,8 @@ func (l *Loop) watchCertificate(listWatch cache.ListerWatcherWithContext) {
 	added.fix, added.isOptional, added.notify = certificateFix, true, l.wake
 }
 
-// takeCertificate sets a changed certificate. If the proxies must trust other CAs, the pass rebuilds all fleets. The last
-// valid certificate stays in use if the Secret is deleted or invalid.
+// takeCertificate sets a changed certificate. If the proxies must trust other CAs, the pass rebuilds all fleets. The
+// last valid certificate stays in use if the Secret is deleted or invalid.
 func (l *Loop) takeCertificate(ctx context.Context) {
 	if l.own.secrets == nil {
 		return
@@ -76,6 +76,7 @@ func (l *Loop) takeCertificate(ctx context.Context) {
 	}
 	if !l.own.isLoaded && !l.own.isReported {
 		l.own.isReported = true
-		l.logger.WarnContext(ctx, "the interceptor has no certificate: proxies with TLS are rejected until its Secret has one")
+		l.logger.WarnContext(ctx,
+			"the interceptor has no certificate: proxies with TLS are rejected until its Secret has one")
 	}
 }

@@ -86,8 +86,8 @@ func validation(settings model.UpstreamTLS) *tlsv3.CertificateValidationContext 
 	return context
 }
 
-// interceptorTLS returns the transport socket for calls of the interceptor. Its certificate must be signed by one of the
-// CAs, in PEM, and have a DNS name.
+// interceptorTLS returns the transport socket for calls of the interceptor. Its certificate must be signed by one of
+// the CAs, in PEM, and have a DNS name.
 func interceptorTLS(ca, name string) (*corev3.TransportSocket, error) {
 	tlsContext, err := pack(&tlsv3.UpstreamTlsContext{
 		Sni: name,

@@ -19,8 +19,8 @@ func (c *Certificates) Credentials() credentials.TransportCredentials {
 // secureKey is the key of the context of an HTTP connection with TLS.
 type secureKey struct{}
 
-// ConnContext implements http.Server.ConnContext for the connections of a [Listener]. The field TLS of a request depends
-// on the scheme that the client has sent, so it does not report whether the connection uses TLS.
+// ConnContext implements http.Server.ConnContext for the connections of a [Listener]. The field TLS of a request
+// depends on the scheme that the client has sent, so it does not report whether the connection uses TLS.
 func ConnContext(ctx context.Context, conn net.Conn) context.Context {
 	if _, isSecure := conn.(*tls.Conn); isSecure {
 		return context.WithValue(ctx, secureKey{}, true)

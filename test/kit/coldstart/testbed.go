@@ -258,8 +258,8 @@ func (s *Testbed) StartProxy(ctx context.Context) error {
 	return err
 }
 
-// bootstrap returns the bootstrap of the proxy with changes: the installed one, or with a Certificate that of the agent,
-// whose ConfigMap and token are in a new folder.
+// bootstrap returns the bootstrap of the proxy with changes: the installed one, or with a Certificate that of the
+// agent, whose ConfigMap and token are in a new folder.
 func (s *Testbed) bootstrap(ctx context.Context, changes [][2]string) (string, error) {
 	if s.Certificate == nil {
 		return envoyproc.InstalledBootstrap(s.Repository, changes...)
