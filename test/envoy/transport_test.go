@@ -12,12 +12,17 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/certificate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
@@ -190,18 +195,45 @@ func (s *secureServer) connections() (peers []string) {
 	return peers
 }
 
-// TestProxyVerifiesTheInterceptor runs Envoy with the files of the agent's proxies. The CA is renewed in the mounted
-// ConfigMap without a restart of Envoy. An interceptor with a certificate of another CA, or with another name, receives
-// no stream.
+// agentCertificate returns the data of the Secret that the agent creates for the interceptor. The CAs of two of them have
+// the same subject.
+func agentCertificate(t *testing.T) map[string][]byte {
+	t.Helper()
+	name := types.NamespacedName{Namespace: "keda", Name: "tls"}
+	issuer := &certificate.Issuer{
+		Client: fake.NewClientBuilder().Build(), Secret: name, Services: []string{transport.ServerName},
+		Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := issuer.Run(ctx); err != nil {
+			t.Errorf("run the issuer: %v", err)
+		}
+	})
+	await.True(t, "the agent has created a certificate", func() bool { return issuer.CA() != nil })
+	cancel()
+	running.Wait()
+	var secret corev1.Secret
+	if err := issuer.Client.Get(t.Context(), name, &secret); err != nil {
+		t.Fatal(err)
+	}
+	return secret.Data
+}
+
+// TestProxyVerifiesTheInterceptor runs Envoy with the files of the agent's proxies, and certificates of the agent. The CA
+// is renewed in the mounted ConfigMap without a restart of Envoy. An interceptor with a certificate of another CA, or of
+// a trusted CA for another name, receives no stream.
 func TestProxyVerifiesTheInterceptor(t *testing.T) {
 	t.Parallel()
 	s := serveSecurely(t)
-	first, second := kit.NewServerCertificate(t, interceptorName), kit.NewServerCertificate(t, interceptorName)
+	first, second := agentCertificate(t), agentCertificate(t)
+	other := kit.NewServerCertificate(t, "other.keda.svc")
 	s.set(t, first)
 	objects, secrets := tenants(t)
 	resources := withTLS(t, namespace, objects, secrets...)
 	s.publish(t, resources)
-	mount, bootstrap := s.newMount(t, first["ca.crt"])
+	mount, bootstrap := s.newMount(t, slices.Concat(first["ca.crt"], other["ca.crt"]))
 	s.runEnvoy(t, bootstrap)
 	s.await(t, resources)
 	if _, serial, err := handshake(t.Context(), s.tlsAddress(t), "shop.example.com"); err != nil || serial != 1 {
@@ -210,7 +242,7 @@ func TestProxyVerifiesTheInterceptor(t *testing.T) {
 
 	for what, data := range map[string]map[string][]byte{
 		"another CA":   kit.NewServerCertificate(t, interceptorName),
-		"another name": withCA(kit.NewServerCertificate(t, "other.keda.svc"), first),
+		"another name": other,
 	} {
 		s.set(t, data)
 		before := s.log.count("connection rejected")
@@ -274,13 +306,6 @@ func TestProxySendsItsToken(t *testing.T) {
 		if _, serial, err := handshake(t.Context(), s.tlsAddress(t), "shop.example.com"); err != nil || serial != 1 {
 			t.Errorf("with %s, a client's handshake: certificate %d, %v", token, serial, err)
 		}
-	}
-}
-
-// withCA returns a certificate with the CA that signs it and that of another one.
-func withCA(data, other map[string][]byte) map[string][]byte {
-	return map[string][]byte{
-		"tls.crt": data["tls.crt"], "tls.key": data["tls.key"], "ca.crt": slices.Concat(data["ca.crt"], other["ca.crt"]),
 	}
 }
 

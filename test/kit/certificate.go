@@ -70,8 +70,8 @@ func NewServerCertificate(tb testing.TB, name string) map[string][]byte {
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageCertSign,
 	}
-	leaf := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test"}, DNSNames: []string{name},
+	leaf := &x509.Certificate{ // Its subject is not that of the CA. Otherwise it would not name the CA's key (RFC 5280).
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "server"}, DNSNames: []string{name},
 		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
