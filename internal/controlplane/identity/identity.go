@@ -34,7 +34,7 @@ const (
 	bearer = "Bearer "
 	// maxAge is how long a review counts, at most until the token expires. A deleted Pod keeps its identity that long.
 	maxAge = 2 * time.Minute
-	// maxReviews limits the reviews in memory, and maxPeerReviews those of one peer, so that it cannot use all: whoever
+	// maxReviews limits the reviews in memory, and maxPeerReviews those of one peer, so that it cannot use all: anyone who
 	// may create Pods can request any number of tokens. maxToken limits the length of a token in bytes.
 	maxReviews, maxPeerReviews, maxToken = 4096, 8, 16 << 10
 	// reviewTimeout limits one review, and maxRunning the concurrent ones. maxPerPeer limits those of one peer, so that
