@@ -162,7 +162,8 @@ func TestCertificatesOfTheSameCAAreNoReplicas(t *testing.T) {
 	}
 }
 
-// TestReplacedCertificate replaces the certificate of a server that runs, by a valid one and then by invalid ones.
+// TestReplacedCertificate replaces the certificate of a server that runs, by a valid one and then by invalid ones. A
+// connection from before stays.
 func TestReplacedCertificate(t *testing.T) {
 	t.Parallel()
 	first, second := kit.NewServerCertificate(t, name), kit.NewServerCertificate(t, name)
@@ -174,10 +175,24 @@ func TestReplacedCertificate(t *testing.T) {
 			t.Errorf("%s: %v, want %s", when, err, want)
 		}
 	}
+	old, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(tlsClient(first)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	expectOld := func(when string) {
+		t.Helper()
+		_, err := grpc_health_v1.NewHealthClient(old).Check(await.Context(t), new(grpc_health_v1.HealthCheckRequest))
+		if err != nil {
+			t.Errorf("%s, a connection from before: %v", when, err)
+		}
+	}
 	expect("the first certificate", first, codes.OK)
+	expectOld("the first certificate")
 	if _, err := certificates.Set(second); err != nil {
 		t.Fatal(err)
 	}
+	expectOld("after a change")
 	expect("after a change, a client that trusts the first", first, codes.Unavailable)
 	expect("after a change, a client that trusts the second", second, codes.OK)
 	for what, invalid := range map[string]map[string][]byte{
