@@ -54,22 +54,24 @@ func (p Publisher) Assign(proxies map[model.Fleet][]model.Proxy) {
 	}
 }
 
-// membersOf returns the addresses of proxies. An address is draining when all its proxies serve but are no longer ready.
+// membersOf returns the addresses of proxies. An address is draining when all proxies of a fleet that have it serve but
+// are no longer ready.
 func membersOf(proxies map[model.Fleet][]model.Proxy) xds.Members {
-	members := xds.Members{Fleets: map[netip.Addr][]string{}, Topologies: map[netip.Addr]session.Topology{}}
-	isDraining := map[netip.Addr]bool{}
+	members := xds.Members{Fleets: map[netip.Addr][]string{}, Topologies: map[xds.Member]session.Topology{}}
+	isDraining := map[xds.Member]bool{}
 	for fleet, fleetProxies := range proxies {
 		for _, proxy := range fleetProxies {
 			addMember(&members, string(fleet), proxy)
 			for _, address := range proxy.Addresses {
-				others, isKnown := isDraining[address]
-				isDraining[address] = (others || !isKnown) && proxy.IsServing && !proxy.IsReady
+				member := xds.Member{Fleet: string(fleet), Address: address}
+				others, isKnown := isDraining[member]
+				isDraining[member] = (others || !isKnown) && proxy.IsServing && !proxy.IsReady
 			}
 		}
 	}
-	for address, all := range isDraining {
+	for member, all := range isDraining {
 		if all {
-			members.Draining = append(members.Draining, address)
+			members.Draining = append(members.Draining, member)
 		}
 	}
 	return members
@@ -77,13 +79,15 @@ func membersOf(proxies map[model.Fleet][]model.Proxy) xds.Members {
 
 // addMember adds the addresses of a proxy, with its fleet, IP families and topology.
 func addMember(members *xds.Members, fleet string, proxy model.Proxy) {
-	if slices.ContainsFunc(proxy.Addresses, netip.Addr.Is6) {
-		members.WithIPv6 = append(members.WithIPv6, proxy.Addresses...)
-	}
+	hasIPv6 := slices.ContainsFunc(proxy.Addresses, netip.Addr.Is6)
 	topology := session.Topology{Zone: proxy.Zone, Node: proxy.Node}
 	for _, address := range proxy.Addresses {
+		member := xds.Member{Fleet: fleet, Address: address}
+		if hasIPv6 {
+			members.WithIPv6 = append(members.WithIPv6, member)
+		}
 		if topology != (session.Topology{}) {
-			members.Topologies[address] = topology
+			members.Topologies[member] = topology
 		}
 		if !slices.Contains(members.Fleets[address], fleet) {
 			members.Fleets[address] = append(members.Fleets[address], fleet)

@@ -109,7 +109,7 @@ func TestTerminatingProxyDrains(t *testing.T) {
 	defer idle.Close()
 
 	began := time.Now()
-	server.SetMembers(xds.Members{Fleets: members, Draining: []netip.Addr{proxyAddress}})
+	server.SetMembers(xds.Members{Fleets: members, Draining: []xds.Member{{Fleet: namespace, Address: proxyAddress}}})
 	await.True(t, "new connections are refused", func() bool {
 		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
 		if err == nil {

@@ -89,7 +89,7 @@ func TestDrainingProxyLosesListeners(t *testing.T) {
 				s := NewServer(options)
 				members := map[netip.Addr][]string{at: {"a"}}
 				s.SetMembers(Members{Fleets: members})
-				leave := func() { s.SetMembers(Members{Fleets: members, Draining: []netip.Addr{at}}) }
+				leave := func() { s.SetMembers(Members{Fleets: members, Draining: []Member{{"a", at}}}) }
 				if test.drainsFirst {
 					leave()
 				}

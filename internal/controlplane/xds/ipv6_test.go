@@ -22,12 +22,16 @@ func TestIPv6Listeners(t *testing.T) {
 	members := func(withIPv6, draining bool) Members {
 		m := Members{Fleets: map[netip.Addr][]string{v4: {"a"}}}
 		if withIPv6 {
-			m.Fleets[v6], m.WithIPv6 = []string{"a"}, []netip.Addr{v4, v6}
+			m.Fleets[v6], m.WithIPv6 = []string{"a"}, []Member{{"a", v4}, {"a", v6}}
 		}
 		if draining {
-			m.Draining = []netip.Addr{v4}
+			m.Draining = []Member{{"a", v4}}
 		}
 		return m
+	}
+	claimed := Members{
+		Fleets:   map[netip.Addr][]string{v4: {"a", "b"}, v6: {"b"}},
+		WithIPv6: []Member{{"b", v4}, {"b", v6}}, Draining: []Member{{"b", v4}},
 	}
 	for name, test := range map[string]struct {
 		mode    session.Mode
@@ -64,6 +68,10 @@ func TestIPv6Listeners(t *testing.T) {
 			mode: session.ModeDelta, from: "10.0.0.7",
 			members: []Members{members(true, false), members(false, false), {}, members(false, false)},
 			want:    [][]string{{"net", "web", "web6"}},
+		},
+		"another fleet lists its address with an IPv6 address, as draining": {
+			mode: session.ModeDelta, from: "10.0.0.7", members: []Members{members(false, false), claimed},
+			want: [][]string{{"net", "web"}},
 		},
 		"it drains": {
 			mode: session.ModeDelta, from: "10.0.0.7", members: []Members{members(true, false), members(true, true)},

@@ -17,17 +17,24 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
+// Member is a proxy by its fleet and one of its addresses. Another fleet may list the same address, although it is not
+// that of one of its Pods.
+type Member struct {
+	Fleet   string
+	Address netip.Addr
+}
+
 // Members are the proxies of all fleets by their addresses. An IPv4 address is never in IPv6 form.
 type Members struct {
 	// Fleets are the fleets of each address.
 	Fleets map[netip.Addr][]string
-	// Draining are the addresses of proxies that are shutting down, see Options.DrainedListeners.
-	Draining []netip.Addr
-	// WithIPv6 are all addresses, of either family, of the proxies that have an IPv6 address, see
+	// Draining are the proxies that are shutting down, see Options.DrainedListeners.
+	Draining []Member
+	// WithIPv6 are the proxies that have an IPv6 address, with all their addresses of either family, see
 	// Options.IPv6Listeners.
-	WithIPv6 []netip.Addr
-	// Topologies are the zone and node of each address, as far as they are known.
-	Topologies map[netip.Addr]session.Topology
+	WithIPv6 []Member
+	// Topologies are the zone and node of each proxy, as far as they are known.
+	Topologies map[Member]session.Topology
 }
 
 // membership assigns proxies to fleets. It is immutable.
@@ -170,7 +177,7 @@ func (s *Server) withheldListeners(st *stream) (names []string) {
 
 // drainTimer fires when the drained listeners are removed from the proxy of a stream; nil if it is not draining.
 func (s *Server) drainTimer(members *membership, st *stream) <-chan time.Time {
-	if len(s.options.DrainedListeners) == 0 || !slices.Contains(members.Draining, st.address) {
+	if len(s.options.DrainedListeners) == 0 || !slices.Contains(members.Draining, st.member()) {
 		return nil
 	}
 	return time.After(s.options.DrainDelay)

@@ -50,6 +50,9 @@ type stream struct {
 	session *session.Session
 }
 
+// member returns the proxy of the stream.
+func (st *stream) member() Member { return Member{st.fleet.name, st.address} }
+
 // receive passes a request of the proxy to the session.
 func (st *stream) receive(r session.Request) session.Output {
 	st.mu.Lock()
@@ -207,11 +210,11 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 // hints when the topology of the proxy becomes known or changes.
 func (s *Server) applyMembership(members *membership, st *stream, t transport) error {
 	var due []session.Response
-	if !st.hasIPv6 && slices.Contains(members.WithIPv6, st.address) {
+	if !st.hasIPv6 && slices.Contains(members.WithIPv6, st.member()) {
 		st.hasIPv6 = true
 		due = st.withhold(s.withheldListeners(st)).Responses
 	}
-	if topology, isKnown := members.Topologies[st.address]; isKnown && topology != st.topology {
+	if topology, isKnown := members.Topologies[st.member()]; isKnown && topology != st.topology {
 		due = append(due, st.setTopology(topology).Responses...)
 	}
 	return s.sendAll(t, due)

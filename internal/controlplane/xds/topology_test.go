@@ -41,11 +41,11 @@ func (t *fakeTransport) priorities() (responses []string) {
 func TestTopologyOfMembers(t *testing.T) {
 	t.Parallel()
 	v4, v6, other := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("fd00::7"), netip.MustParseAddr("10.0.0.8")
-	members := func(topologies map[netip.Addr]session.Topology) Members {
+	members := func(topologies map[Member]session.Topology) Members {
 		return Members{Fleets: map[netip.Addr][]string{v4: {"a"}, v6: {"a"}}, Topologies: topologies}
 	}
 	in := func(zone string) Members {
-		return members(map[netip.Addr]session.Topology{v4: {Zone: zone}, v6: {Zone: zone}})
+		return members(map[Member]session.Topology{{"a", v4}: {Zone: zone}, {"a", v6}: {Zone: zone}})
 	}
 	for name, test := range map[string]struct {
 		members []Members // one after the other; the first one before the stream
@@ -55,7 +55,11 @@ func TestTopologyOfMembers(t *testing.T) {
 		"no zones": {from: "10.0.0.7", members: []Members{members(nil)}, want: []string{"[0 0]"}},
 		"zone of another proxy": {
 			from:    "10.0.0.7",
-			members: []Members{members(map[netip.Addr]session.Topology{other: {Zone: "1"}})}, want: []string{"[0 0]"},
+			members: []Members{members(map[Member]session.Topology{{"a", other}: {Zone: "1"}})}, want: []string{"[0 0]"},
+		},
+		"zone of another fleet": {
+			from:    "10.0.0.7",
+			members: []Members{members(map[Member]session.Topology{{"b", v4}: {Zone: "1"}})}, want: []string{"[0 0]"},
 		},
 		"a zone":            {from: "10.0.0.7", members: []Members{in("2")}, want: []string{"[1 0]"}},
 		"a zone, over IPv6": {from: "fd00::7", members: []Members{in("2")}, want: []string{"[1 0]"}},
