@@ -214,6 +214,10 @@ func replaceInterceptor(t *testing.T, certificate map[string][]byte) {
 	if got, err := first.Metric(t.Context(), "kedify_xds_unauthenticated_streams"); err != nil || got != 0 {
 		t.Errorf("%d streams without keys, %v", got, err)
 	}
+	await.True(t, "the proxy reports its metrics", func() bool {
+		streams, err := first.Metric(t.Context(), "kedify_metric_sink_streams")
+		return err == nil && streams == 1
+	})
 	s.addEndpoint(1)
 	s.awaitAnswer(1)
 	waiting := s.enqueue(t.Context(), first, 0)
