@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// TestMembersOf has an address that two fleets list. The state and the topology of the proxy in one fleet do not depend on
-// the other one, because anyone may have written the EndpointSlice of its namespace.
+// TestMembersOf has an address that two fleets list. The state and the topology of the proxy in one fleet do not depend
+// on the other one, because anyone may have written the EndpointSlice of its namespace.
 func TestMembersOf(t *testing.T) {
 	t.Parallel()
 	shared, v6 := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("fd00::7")
