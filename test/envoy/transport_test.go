@@ -195,8 +195,8 @@ func (s *secureServer) connections() (peers []string) {
 	return peers
 }
 
-// agentCertificate returns the data of the Secret that the agent creates for the interceptor. The CAs of two of them have
-// the same subject.
+// agentCertificate returns the data of the Secret that the agent creates for the interceptor. The CAs of two of them
+// have the same subject.
 func agentCertificate(t *testing.T) map[string][]byte {
 	t.Helper()
 	name := types.NamespacedName{Namespace: "keda", Name: "tls"}
@@ -221,9 +221,9 @@ func agentCertificate(t *testing.T) map[string][]byte {
 	return secret.Data
 }
 
-// TestProxyVerifiesTheInterceptor runs Envoy with the files of the agent's proxies, and certificates of the agent. The CA
-// is renewed in the mounted ConfigMap without a restart of Envoy. An interceptor with a certificate of another CA, or of
-// a trusted CA for another name, receives no stream.
+// TestProxyVerifiesTheInterceptor runs Envoy with the files of the agent's proxies, and certificates of the agent. The
+// CA is renewed in the mounted ConfigMap without a restart of Envoy. An interceptor with a certificate of another CA,
+// or of a trusted CA for another name, receives no stream.
 func TestProxyVerifiesTheInterceptor(t *testing.T) {
 	t.Parallel()
 	s := serveSecurely(t)

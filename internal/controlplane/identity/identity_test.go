@@ -165,8 +165,8 @@ func TestVerifyDuringAnOutage(t *testing.T) {
 	expect("the token of a deleted Pod in the next outage", known, ErrUnavailable)
 }
 
-// TestOnePeerCannotUseAllReviews has a peer that sends more tokens than are reviewed at a time, while the API server does
-// not answer. The clock of timeouts is that of synctest.
+// TestOnePeerCannotUseAllReviews has a peer that sends more tokens than are reviewed at a time, while the API server
+// does not answer. The clock of timeouts is that of synctest.
 func TestOnePeerCannotUseAllReviews(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -251,8 +251,8 @@ func TestVerifyWithManyTokens(t *testing.T) {
 	}
 }
 
-// TestOnePeerCannotFillTheMemory has a peer with many valid tokens. Only its latest ones are in memory, and the review of
-// another peer stays.
+// TestOnePeerCannotFillTheMemory has a peer with many valid tokens. Only its latest ones are in memory, and the review
+// of another peer stays.
 func TestOnePeerCannotFillTheMemory(t *testing.T) {
 	t.Parallel()
 	v, a := newVerifier()

@@ -96,8 +96,8 @@ func TestProxyProvesItsFleet(t *testing.T) {
 	}
 }
 
-// TestWithheldCertificatesAreLoggedOnce has a proxy without a proof that requests certificates by names that clients have
-// chosen. There is one line for the stream, without the names.
+// TestWithheldCertificatesAreLoggedOnce has a proxy without a proof that requests certificates by names that clients
+// have chosen. There is one line for the stream, without the names.
 func TestWithheldCertificatesAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
