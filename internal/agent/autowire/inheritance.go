@@ -41,7 +41,7 @@ func (n *Namespace) inheritances(plans []*objectPlan) map[string]*inheritance {
 		current.addRequests(all)
 	}
 	n.eachObject(func(object *Target) {
-		present, _ := inherited.Parse(object.Settings) // others than the agent's count as none
+		present, _ := inherited.Parse(object.Settings) // Invalid settings count as none.
 		all[object.Name].decide(present)
 	})
 	return all
@@ -103,7 +103,9 @@ func addSource[K comparable](sources map[K]string, request K, text string, objec
 	}
 }
 
-// decide sets the settings. If backends disagree about one, the present one stays, and none of them is wired.
+// decide sets the settings. If backends disagree about one, the present one stays, because requests of a backend that
+// was just restored may still reach the proxies. affinityBlocker and upstreamBlocker block backends that request another
+// one.
 func (h *inheritance) decide(present inherited.Settings) {
 	h.settings.IsHTTP2 = h.protocols[model.HTTP2] != ""
 	if len(h.protocols) > 1 || len(h.protocols) == 0 && h.isKept {

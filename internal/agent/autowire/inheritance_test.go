@@ -256,6 +256,60 @@ func TestConflictWhileWired(t *testing.T) {
 	w.step(t, "it is deleted", both, true, 0)
 }
 
+// TestProtocolConflictWhileWired adds an Ingress with HTTP/1.1 for a target that has HTTP/2. It keeps that for the
+// requests of the first Ingress that are on their way, so neither is wired until one of them is gone.
+func TestProtocolConflictWhileWired(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, store("/", grpcProtocol, "GRPC"))
+	w.Targets = []autowire.Target{target("shop", "shop.test")}
+	w.converge(t)
+	w.stored = append(w.stored, canonicalJSON(t, named(store("/b", grpcProtocol, "HTTP"), "other")))
+	condition := w.converge(t).Conditions["shop"]
+	const says = `Ingress other, shop.test/b: annotation nginx.ingress.kubernetes.io/backend-protocol: "HTTP" uses HTTP/1.1 to ` +
+		`the application, and annotation nginx.ingress.kubernetes.io/backend-protocol: "GRPC" in Ingress web uses HTTP/2; ` +
+		`set appProtocol on port 80 of Service shop`
+	if condition.Reason != "ProtocolMismatch" || !strings.Contains(condition.Message, says) {
+		t.Errorf("condition %+v, want ProtocolMismatch with %q", condition, says)
+	}
+	if settings := w.Targets[0].Settings; settings != inH2C {
+		t.Errorf("settings %s, want %s", settings, inH2C)
+	}
+	for _, text := range w.stored {
+		if strings.Contains(text, `"name":"kedify-proxy"`) {
+			t.Errorf("wired:\n%s", asYAML(t, text))
+		}
+	}
+	w.stored = w.stored[1:]
+	w.step(t, "the first one is deleted", "", false, 0)
+	w.step(t, "every proxy has HTTP/1.1", "", true, 0)
+}
+
+// TestProtocolOfPortEndsConflict has Ingresses with HTTP/2 and HTTP/1.1 for a target that has HTTP/2. A port that selects
+// one of the two protocols decides.
+func TestProtocolOfPortEndsConflict(t *testing.T) {
+	t.Parallel()
+	for protocol, wired := range map[string][]bool{"http": {false, true}, "kubernetes.io/h2c": {true, true}} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t, store("/", grpcProtocol, "GRPC"), named(store("/b", grpcProtocol, "HTTP"), "other"))
+			w.Targets = []autowire.Target{target("shop", "shop.test")}
+			w.Targets[0].Settings = inH2C
+			w.Services["kedify-proxy"], w.HasHTTP2Proxy = http2Proxies(""), true
+			w.converge(t)
+			w.Services["shop"] = service("", corev1.ServicePort{Port: 80, AppProtocol: &protocol})
+			w.converge(t)
+			for i, isWired := range wired {
+				if strings.Contains(w.stored[i], `"name":"kedify-proxy"`) != isWired {
+					t.Errorf("wired: %v\n%s", !isWired, asYAML(t, w.stored[i]))
+				}
+			}
+			if settings := w.Targets[0].Settings; settings != "" {
+				t.Errorf("settings %s, want none", settings)
+			}
+		})
+	}
+}
+
 // TestKeptSettings has backends that reference the proxies without a restore record: the agent does not know what they
 // need.
 func TestKeptSettings(t *testing.T) {
