@@ -118,8 +118,7 @@ func (p *objectPlan) upstreamBlocker(
 		toProxies = p.behaviorOf(ProxyService, to.service.Port)
 	}
 	protocol := p.upstreamProtocol(targets, original, toService)
-	http1, http2 := toService.find(usesHTTP1), toService.find(usesHTTP2, usesHTTP2TLS)
-	tls := toService.find(usesTLS)
+	http2, tls := toService.find(usesHTTP2, usesHTTP2TLS), toService.find(usesTLS)
 	switch {
 	case http2 != nil && protocol != model.HTTP2:
 		problem := "the proxies would use HTTP/1.1"
@@ -135,23 +134,30 @@ func (p *objectPlan) upstreamBlocker(
 		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
 			"%s uses TLS to the application, and the proxies would use clear text; set appProtocol: https "+
 				"on port %s of Service %s", tls.text, portText(original.service.Port), original.service.Name)
-	case http2 == nil && tls == nil && http1 != nil:
-		return p.retainedBlocker(targets, original, http1)
+	case http2 == nil && tls == nil:
+		return p.retainedBlocker(targets, original, toService)
 	}
 	return "", ""
 }
 
-// retainedBlocker returns why the proxies would use HTTP/2 to the application for a backend that requests HTTP/1.1: a
-// target retains HTTP/2, because another backend requests it. http1 is the annotation of the backend.
-func (p *objectPlan) retainedBlocker(targets []*Target, original *backend, http1 *match) (reason, message string) {
+// retainedBlocker returns why the proxies would use HTTP/2 to the application for a backend with HTTP/1.1: a target
+// retains HTTP/2, because another backend requests it.
+func (p *objectPlan) retainedBlocker(
+	targets []*Target, original *backend, toService behavior,
+) (reason, message string) {
 	if _, isSelected := protocolOf(p.port(original)); isSelected {
 		return "", ""
 	}
+	source := withoutProtocol
+	if http1 := toService.find(usesHTTP1); http1 != nil {
+		source = http1.text
+	}
 	for _, target := range targets {
-		if current := p.inherited[target.Name]; current.settings.IsHTTP2 {
+		current := p.inherited[target.Name]
+		if other := current.protocols[model.HTTP2]; current.settings.IsHTTP2 && other != "" {
 			return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
 				"%s uses HTTP/1.1 to the application, and %s uses HTTP/2; set appProtocol on port %s of Service %s",
-				http1.text, current.protocols[model.HTTP2], portText(original.service.Port), original.service.Name)
+				source, other, portText(original.service.Port), original.service.Name)
 		}
 	}
 	return "", ""
