@@ -23,7 +23,7 @@ func meanings() map[effect]string {
 		stripsPrefix:       "the proxies receive paths without the rule's; the trigger's `pathPrefixes` must contain `/`",
 		addsHosts:          "the proxies receive requests for these hosts, too; the trigger's `hosts` must contain them",
 		matchesExpressions: "paths are regular expressions",
-		usesHTTP1:          "none",
+		usesHTTP1:          "HTTP/1.1: HTTP/2 of another Ingress is [not taken over](#settings-that-are-taken-over)",
 		usesTLS:            "needs `appProtocol: https` on the Service's port",
 		usesHTTP2:          "taken over: [HTTP/2](#http2-and-grpc), unless the Service's port selects another protocol",
 		usesHTTP2TLS:       "needs `appProtocol: kubernetes.io/h2c`, or a name such as `grpc`, on the Service's port",

@@ -2,6 +2,7 @@ package autowire
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,6 +28,9 @@ type inheritance struct {
 	// protocols and affinities are what the backends request, each with its source, for messages.
 	protocols  map[model.Protocol]string
 	affinities map[affinity.Key]string
+	// unset is the source of backends without a protocol, by model.HTTP1. Their Ingress controllers and Gateways use
+	// HTTP/1.1.
+	unset map[model.Protocol]string
 	// settings are the settings that it takes over.
 	settings inherited.Settings
 }
@@ -35,13 +39,15 @@ type inheritance struct {
 func (n *Namespace) inheritances(plans []*objectPlan) map[string]*inheritance {
 	all := map[string]*inheritance{}
 	n.eachObject(func(object *Target) {
-		all[object.Name] = &inheritance{protocols: map[model.Protocol]string{}, affinities: map[affinity.Key]string{}}
+		all[object.Name] = &inheritance{
+			protocols: map[model.Protocol]string{}, affinities: map[affinity.Key]string{}, unset: map[model.Protocol]string{},
+		}
 	})
 	for _, current := range plans {
 		current.addRequests(all)
 	}
 	n.eachObject(func(object *Target) {
-		present, _ := inherited.Parse(object.Settings) // others than the agent's count as none
+		present, _ := inherited.Parse(object.Settings) // Invalid settings count as none.
 		all[object.Name].decide(present)
 	})
 	return all
@@ -78,6 +84,9 @@ func (p *objectPlan) addRequests(all map[string]*inheritance) {
 	}
 }
 
+// withoutProtocol describes a backend of which neither the port nor an annotation sets a protocol, for messages.
+const withoutProtocol = "a backend without a protocol"
+
 // add adds what a backend of a target requests. toService is the behavior for its Service.
 func (h *inheritance) add(p *objectPlan, target *Target, original *backend, toService behavior) {
 	h.hasBackends = true
@@ -88,6 +97,8 @@ func (h *inheritance) add(p *objectPlan, target *Target, original *backend, toSe
 		addSource(h.protocols, model.HTTP2, http2.text, p.object)
 	case http1 != nil:
 		addSource(h.protocols, model.HTTP1, http1.text, p.object)
+	case toService.find(usesTLS, usesHTTP2TLS, usesOther) == nil:
+		addSource(h.unset, model.HTTP1, withoutProtocol, p.object)
 	}
 	if source := affinityOf(original, toService); !target.HasAffinity && !source.key.IsZero() {
 		addSource(h.affinities, source.key, source.text, p.object)
@@ -103,8 +114,16 @@ func addSource[K comparable](sources map[K]string, request K, text string, objec
 	}
 }
 
-// decide sets the settings. If backends disagree about one, the present one stays, and none of them is wired.
+// decide sets the settings. If backends disagree about one, the present one stays, because requests of a backend that
+// was just restored may still reach the proxies. affinityBlocker and upstreamBlocker block backends that request
+// another one.
+//
+// A backend without a protocol counts as HTTP/1.1 if another one requests HTTP/2. The application may answer requests
+// over HTTP/2 differently, and may not support WebSocket over it.
 func (h *inheritance) decide(present inherited.Settings) {
+	if h.protocols[model.HTTP2] != "" && h.protocols[model.HTTP1] == "" {
+		maps.Copy(h.protocols, h.unset)
+	}
 	h.settings.IsHTTP2 = h.protocols[model.HTTP2] != ""
 	if len(h.protocols) > 1 || len(h.protocols) == 0 && h.isKept {
 		h.settings.IsHTTP2 = present.IsHTTP2

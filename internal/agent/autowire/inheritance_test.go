@@ -186,6 +186,9 @@ func TestForeignSettings(t *testing.T) {
 func TestConflictingSettings(t *testing.T) {
 	t.Parallel()
 	cookie, grpc := store("/", nginx+"affinity", "cookie"), store("/", grpcProtocol, "GRPC")
+	const noProtocol = `ProtocolMismatch: Ingress web, shop.test/: annotation nginx.ingress.kubernetes.io/backend-protocol: "GRPC" uses ` +
+		`HTTP/2 to the application, and a backend without a protocol in KIND other uses HTTP/1.1; set appProtocol: ` +
+		`kubernetes.io/h2c on port 80 of Service shop`
 	tests := map[string]struct {
 		one, other string
 		settings   string
@@ -211,8 +214,9 @@ func TestConflictingSettings(t *testing.T) {
 		"the same affinity":         {cookie, store("/b", appgw+"cookie-based-affinity", "true"), byCookie, []bool{true, true}, "Wired"},
 		"one affinity":              {cookie, store("/b"), byCookie, []bool{true, true}, "Wired"},
 		"one that the proxies lack": {cookie, store("/b", nginx+"upstream-hash-by", "$request_uri"), byCookie, []bool{true, false}, "AffinityMissing: Ingress other"},
-		"one protocol":              {grpc, store("/b"), inH2C, []bool{true, true}, "Wired"},
-		"a route":                   {grpc, route("shop.test", toShop), inH2C, []bool{true, true}, "Wired: Ingress web, shop.test/; HTTPRoute other, shop.test/"},
+		"one protocol":              {grpc, store("/b"), "", []bool{false, true}, strings.ReplaceAll(noProtocol, "KIND", "Ingress")},
+		"a route":                   {grpc, route("shop.test", toShop), "", []bool{false, true}, strings.ReplaceAll(noProtocol, "KIND", "HTTPRoute")},
+		"the same protocol":         {grpc, store("/b", "haproxy.org/server-proto", "h2"), inH2C, []bool{true, true}, "Wired"},
 		"a canary of another app":   {cookie, strings.ReplaceAll(store("/b", "haproxy.org/load-balance", "source"), "name: shop", "name: cart"), byCookie, []bool{true, false}, "Wired"},
 	}
 	for name, test := range tests {
@@ -254,6 +258,92 @@ func TestConflictWhileWired(t *testing.T) {
 	w.step(t, "as long as it does", both, false, 0)
 	w.stored = w.stored[:1]
 	w.step(t, "it is deleted", both, true, 0)
+}
+
+// TestProtocolConflictWhileWired adds an Ingress with HTTP/1.1 for a target that has HTTP/2. It keeps that for the
+// requests of the first Ingress that are on their way, so neither is wired until one of them is gone.
+func TestProtocolConflictWhileWired(t *testing.T) {
+	t.Parallel()
+	for text, other := range map[string]string{
+		`annotation nginx.ingress.kubernetes.io/backend-protocol: "HTTP"`: store("/b", grpcProtocol, "HTTP"),
+		"a backend without a protocol":                                    store("/b"),
+	} {
+		t.Run(text, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t, store("/", grpcProtocol, "GRPC"))
+			w.Targets = []autowire.Target{target("shop", "shop.test")}
+			w.converge(t)
+			w.stored = append(w.stored, canonicalJSON(t, named(other, "other")))
+			condition := w.converge(t).Conditions["shop"]
+			says := "Ingress other, shop.test/b: " + text + ` uses HTTP/1.1 to the application, and annotation ` +
+				`nginx.ingress.kubernetes.io/backend-protocol: "GRPC" in Ingress web uses HTTP/2; set appProtocol on port 80 ` +
+				`of Service shop`
+			if condition.Reason != "ProtocolMismatch" || !strings.Contains(condition.Message, says) {
+				t.Errorf("condition %+v, want ProtocolMismatch with %q", condition, says)
+			}
+			if settings := w.Targets[0].Settings; settings != inH2C {
+				t.Errorf("settings %s, want %s", settings, inH2C)
+			}
+			for _, stored := range w.stored {
+				if strings.Contains(stored, `"name":"kedify-proxy"`) {
+					t.Errorf("wired:\n%s", asYAML(t, stored))
+				}
+			}
+			w.stored = w.stored[1:]
+			w.step(t, "the first one is deleted", "", false, 0)
+			w.step(t, "every proxy has HTTP/1.1", "", true, 0)
+		})
+	}
+}
+
+// TestBackendWithoutProtocol has Ingresses without a protocol. One of them stays wired with HTTP/1.1 if another Ingress
+// requests HTTP/2. All have HTTP/2 if an annotation of the Service requests it.
+func TestBackendWithoutProtocol(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, store("/"))
+	w.Targets = []autowire.Target{target("shop", "shop.test")}
+	w.step(t, "alone", "", true, 0)
+	w.stored = append(w.stored, canonicalJSON(t, named(store("/b", grpcProtocol, "GRPC"), "other")))
+	w.step(t, "next to gRPC", "", true, 0)
+	if strings.Contains(w.stored[1], `"name":"kedify-proxy"`) {
+		t.Errorf("wired:\n%s", asYAML(t, w.stored[1]))
+	}
+	const contour = "projectcontour.io/upstream-protocol.h2c"
+	w = newFixture(t, store("/"), named(store("/b"), "other"))
+	w.Services["shop"] = service(contour+`: "80"`, corev1.ServicePort{Port: 80})
+	w.Services["kedify-proxy"], w.HasHTTP2Proxy = http2Proxies(contour+`: "8081"`), true
+	w.Targets = []autowire.Target{target("shop", "shop.test")}
+	w.step(t, "the Service's", inH2C, false, 0)
+	w.step(t, "every proxy has it", inH2C, true, 0)
+	if !strings.Contains(w.stored[1], `"name":"kedify-proxy"`) {
+		t.Errorf("not wired:\n%s", asYAML(t, w.stored[1]))
+	}
+}
+
+// TestProtocolOfPortEndsConflict has Ingresses with HTTP/2 and HTTP/1.1 for a target that has HTTP/2. A port that selects
+// one of the two protocols decides.
+func TestProtocolOfPortEndsConflict(t *testing.T) {
+	t.Parallel()
+	for protocol, wired := range map[string][]bool{"http": {false, true}, "kubernetes.io/h2c": {true, true}} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t, store("/", grpcProtocol, "GRPC"), named(store("/b", grpcProtocol, "HTTP"), "other"))
+			w.Targets = []autowire.Target{target("shop", "shop.test")}
+			w.Targets[0].Settings = inH2C
+			w.Services["kedify-proxy"], w.HasHTTP2Proxy = http2Proxies(""), true
+			w.converge(t)
+			w.Services["shop"] = service("", corev1.ServicePort{Port: 80, AppProtocol: &protocol})
+			w.converge(t)
+			for i, isWired := range wired {
+				if strings.Contains(w.stored[i], `"name":"kedify-proxy"`) != isWired {
+					t.Errorf("wired: %v\n%s", !isWired, asYAML(t, w.stored[i]))
+				}
+			}
+			if settings := w.Targets[0].Settings; settings != "" {
+				t.Errorf("settings %s, want none", settings)
+			}
+		})
+	}
 }
 
 // TestKeptSettings has backends that reference the proxies without a restore record: the agent does not know what they

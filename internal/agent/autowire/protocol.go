@@ -25,7 +25,8 @@ func (p *objectPlan) proxyPort(
 ) int32 {
 	isMissing := func(t *Target) bool { return t.Certificate == CertificateNotConfigured }
 	wantsTLS := p.object.kind == trigger.AutowireIngress && toService.find(usesTLS, usesHTTP2TLS) == nil &&
-		!slices.ContainsFunc(targets, isMissing) && isTLSPort(original.service.Port, p.service(original.service.Name).Spec.Ports)
+		!slices.ContainsFunc(targets, isMissing) &&
+		isTLSPort(original.service.Port, p.service(original.service.Name).Spec.Ports)
 	switch {
 	case p.toProxies.find(usesTLS, usesHTTP2TLS) != nil || wantsTLS:
 		return TLSPort
@@ -133,6 +134,31 @@ func (p *objectPlan) upstreamBlocker(
 		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
 			"%s uses TLS to the application, and the proxies would use clear text; set appProtocol: https "+
 				"on port %s of Service %s", tls.text, portText(original.service.Port), original.service.Name)
+	case http2 == nil && tls == nil:
+		return p.retainedBlocker(targets, original, toService)
+	}
+	return "", ""
+}
+
+// retainedBlocker returns why the proxies would use HTTP/2 to the application for a backend with HTTP/1.1: a target
+// retains HTTP/2, because another backend requests it.
+func (p *objectPlan) retainedBlocker(
+	targets []*Target, original *backend, toService behavior,
+) (reason, message string) {
+	if _, isSelected := protocolOf(p.port(original)); isSelected {
+		return "", ""
+	}
+	source := withoutProtocol
+	if http1 := toService.find(usesHTTP1); http1 != nil {
+		source = http1.text
+	}
+	for _, target := range targets {
+		current := p.inherited[target.Name]
+		if other := current.protocols[model.HTTP2]; current.settings.IsHTTP2 && other != "" {
+			return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
+				"%s uses HTTP/1.1 to the application, and %s uses HTTP/2; set appProtocol on port %s of Service %s",
+				source, other, portText(original.service.Port), original.service.Name)
+		}
 	}
 	return "", ""
 }
