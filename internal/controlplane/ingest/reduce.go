@@ -22,7 +22,8 @@ import (
 // other annotations. They are one byte above the limits, so that a value that is too long is detected.
 const maxAnnotation, maxManagedRoutes = split.MaxBytes + 1, managedroute.MaxBytes + 1
 
-// reduceScaledObject drops what only other programs read: managedFields, labels and other annotations.
+// reduceScaledObject drops what only other programs read: managedFields, labels and other annotations. It stores the
+// whole spec.
 func (s *interner) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
 	reduced := &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{
