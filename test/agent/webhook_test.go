@@ -24,24 +24,31 @@ import (
 // installWebhook installs config/agent/webhook.yaml. It differs in the address, for there are no Services here, and
 // holds for namespaces with the label webhook=on only, so that other tests go without.
 var installWebhook = sync.OnceValue(func() error {
+	return createWebhook("kedify-http-agent", func(webhook map[string]any) {
+		webhook["namespaceSelector"] = map[string]any{"matchLabels": map[string]any{"webhook": "on"}}
+		webhook["clientConfig"] = map[string]any{"url": webhookURL()}
+	})
+})
+
+// createWebhook creates a changed copy of config/agent/webhook.yaml.
+func createWebhook(name string, change func(webhook map[string]any)) error {
 	manifest, err := os.ReadFile(manifests + "agent/webhook.yaml")
 	if err != nil {
 		return err
 	}
-	var webhook map[string]any
-	if err := yaml.Unmarshal(manifest, &webhook); err != nil {
+	var configuration map[string]any
+	if err := yaml.Unmarshal(manifest, &configuration); err != nil {
 		return err
 	}
-	only := webhook["webhooks"].([]any)[0].(map[string]any)
-	only["namespaceSelector"] = map[string]any{"matchLabels": map[string]any{"webhook": "on"}}
-	only["clientConfig"] = map[string]any{"url": webhookURL()}
-	changed, err := json.Marshal(webhook)
+	configuration["metadata"].(map[string]any)["name"] = name
+	change(configuration["webhooks"].([]any)[0].(map[string]any))
+	changed, err := json.Marshal(configuration)
 	if err != nil {
 		return err
 	}
 	return shared.admin.Post().AbsPath(webhooks).SetHeader("Content-Type",
 		"application/json").Body(changed).Do(background()).Error()
-})
+}
 
 // webhookURL returns the address of the agent's webhook.
 func webhookURL() string {

@@ -20,6 +20,8 @@ type Change struct {
 	Patch []desired.Operation
 	// Reason and Message are those of the Event about the change. An empty Reason means no Event.
 	Reason, Message string
+	// restores reports whether the patch restores a backend.
+	restores bool
 }
 
 // At returns the patch for one resourceVersion of the object. The API server rejects it for any other version: a
@@ -59,6 +61,7 @@ func (p *objectPlan) change(
 			change.Patch, off = append(change.Patch, ref.replaceWith(&original)...), append(off, ref.label)
 		}
 	}
+	change.restores = len(off) > 0
 	change.describe(on, off, state, isRestored)
 	if len(change.Patch) == 0 {
 		change.Patch = p.release()

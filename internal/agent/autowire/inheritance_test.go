@@ -147,6 +147,20 @@ func TestUnusedSettings(t *testing.T) {
 	}
 }
 
+// TestUnusedSettingsAtRest: no event follows the write that releases the fields of a restored Ingress, so the time must
+// be set in the same plan.
+func TestUnusedSettingsAtRest(t *testing.T) {
+	t.Parallel()
+	w := newFixture(t, strings.Replace(store("/", grpcProtocol, "GRPC"), "name: web", "name: web, managedFields: ["+
+		"{manager: kedify-http-agent, operation: Update, fieldsType: FieldsV1, fieldsV1: {'f:spec': {}}}]", 1))
+	w.Rivals = []autowire.Target{target("shop", "shop.test")}
+	w.Rivals[0].Settings = inH2C
+	if found := w.plan(t); len(found.Changes) != 1 {
+		t.Fatalf("changes %+v, want the release of the fields", found.Changes)
+	}
+	w.step(t, "released", `{"protocol":"h2c","unusedSince":"2026-05-01T12:00:00Z"}`, false, 30*time.Second)
+}
+
 // TestSettingsOfDeletedIngress deletes a wired Ingress: its controller sends requests for a while.
 func TestSettingsOfDeletedIngress(t *testing.T) {
 	t.Parallel()

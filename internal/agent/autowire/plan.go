@@ -67,7 +67,8 @@ func (n *Namespace) Plan() (Plan, error) {
 		needsGrant = needsGrant || current.needsGrant
 	}
 	plan.Grant = n.planGrant(needsGrant)
-	settings, rest := n.planSettings(all, len(plan.Changes) == 0)
+	areRestored := !slices.ContainsFunc(plan.Changes, func(c Change) bool { return c.restores })
+	settings, rest := n.planSettings(all, areRestored)
 	plan.Settings = settings
 	plan.RequeueAfter = earlier(earlier(plan.RequeueAfter, plan.Grant.RequeueAfter), rest)
 	for _, target := range n.Targets {
