@@ -23,8 +23,8 @@ const (
 	// tokenVolume is the name of the volume with the Pod's token for the interceptor, tokenFolder is where it is mounted,
 	// and tokenFile is the token's file in it. tokenAudience is the only audience that accepts the token, and the kubelet
 	// renews it before its lifetime tokenSeconds ends.
-	tokenVolume, tokenFolder, tokenFile = "interceptor-token", "/var/run/secrets/kedify", "token"
-	tokenAudience, tokenSeconds         = "kedify-http-interceptor", 3600
+	tokenVolume, tokenFolder, tokenFile = "interceptor-token", "/var/run/secrets/kedify", "token" //nolint:gosec // names
+	tokenAudience, tokenSeconds         = "kedify-http-interceptor", 3600                         //nolint:gosec // a name
 )
 
 // interceptorName returns the DNS name that the interceptor's certificate must have.

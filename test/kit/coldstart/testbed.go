@@ -129,7 +129,7 @@ func (s *Testbed) start(ctx context.Context) (err error) {
 }
 
 // certificateSecret is the name of the Secret with the interceptor's certificate.
-const certificateSecret = "kedify-http-interceptor-tls"
+const certificateSecret = "kedify-http-interceptor-tls" //nolint:gosec // a name
 
 // createCertificate creates the Secret with the interceptor's certificate.
 func (s *Testbed) createCertificate(ctx context.Context) error {

@@ -13,7 +13,7 @@ import (
 )
 
 // bootstrapPath and tokenPath are where the agent's Deployment mounts the ConfigMap and the Pod's token.
-const bootstrapPath, tokenPath = "/etc/envoy", "/var/run/secrets/kedify"
+const bootstrapPath, tokenPath = "/etc/envoy", "/var/run/secrets/kedify" //nolint:gosec // a folder
 
 // errConfigMap means that the agent applies no ConfigMap.
 var errConfigMap = errors.New("the agent applies no ConfigMap")
