@@ -1,21 +1,29 @@
 package footprint
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"runtime/pprof"
 	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // profileVariable is the environment variable with the file to which BenchmarkLiveHeap writes a heap profile.
 const profileVariable = "FOOTPRINT_PROFILE"
 
-// liveHeap returns the live heap of an interceptor in bytes.
-func liveHeap(tb testing.TB, size size) int64 {
+// liveHeap returns the live heap of an interceptor in bytes, as soon as isExpected is true for it. What is in flight
+// counts at first, so it waits.
+func liveHeap(tb testing.TB, size size, isExpected func(bytes int64) bool) int64 {
 	tb.Helper()
 	before := heapInUse()
 	s := startInterceptor(tb, size)
-	bytes := heapInUse() - before
+	var bytes int64
+	await.Described(tb, "the live heap", func() bool {
+		bytes = heapInUse() - before
+		return isExpected(bytes)
+	}, func() string { return fmt.Sprintf("%d bytes for %s", bytes, size) })
 	defer s.stop()
 	if file := os.Getenv(profileVariable); file != "" {
 		out, err := os.Create(file)
@@ -30,6 +38,9 @@ func liveHeap(tb testing.TB, size size) int64 {
 	return bytes
 }
 
+// anySize is true for every size.
+func anySize(int64) bool { return true }
+
 // TestLiveHeap enforces limits on the memory of one more HTTPScaledObject, in a canary, with its Services, their
 // endpoints, its status and the state of one proxy, and on the memory of one more proxy for each object. Results differ
 // a little from run to run, because maps grow in steps.
@@ -39,35 +50,13 @@ func TestLiveHeap(t *testing.T) {
 		perObjectAndProxy = 250
 	)
 	few, many, proxies := size{1, 100, 1}, size{1, 1000, 1}, size{1, 1000, 11}
-	small, large, manyProxies := liveHeap(t, few), liveHeap(t, many), liveHeap(t, proxies)
-	perFurtherObject := func() int64 { return (large - small) / int64(many.objects-few.objects) }
-	object := perFurtherObject()
-	// What is in flight at that moment counts, too: what is kept is the least of six.
-	for range 5 {
-		if object > perObject {
-			t.Logf("%d bytes for an object: once more", object)
-			small, large = min(small, liveHeap(t, few)), min(large, liveHeap(t, many))
-			object = perFurtherObject()
-		}
-	}
-	perProxy := func(manyProxies int64) int64 {
-		return (manyProxies - large) / int64((proxies.proxies-many.proxies)*many.objects)
-	}
-	proxy := perProxy(manyProxies)
-	// What a stream has in its buffers at that moment counts, too: what is kept is the least of six.
-	for range 5 {
-		if proxy > perObjectAndProxy {
-			t.Logf("%d bytes for each object with one more proxy: once more", proxy)
-			proxy = min(proxy, perProxy(liveHeap(t, proxies)))
-		}
-	}
-	t.Logf("%d bytes for an object, %d for each with one more proxy", object, proxy)
-	if object > perObject {
-		t.Errorf("one more object costs %d bytes of the heap, at most %d are allowed", object, perObject)
-	}
-	if proxy > perObjectAndProxy {
-		t.Errorf("one more proxy costs %d bytes for each object, at most %d are allowed", proxy, perObjectAndProxy)
-	}
+	small := liveHeap(t, few, anySize)
+	objects := int64(many.objects - few.objects)
+	large := liveHeap(t, many, func(bytes int64) bool { return bytes-small <= perObject*objects })
+	pairs := int64((proxies.proxies - many.proxies) * many.objects)
+	manyProxies := liveHeap(t, proxies, func(bytes int64) bool { return bytes-large <= perObjectAndProxy*pairs })
+	t.Logf("%d bytes for an object, at most %d are allowed; %d for each with one more proxy, at most %d are allowed",
+		(large-small)/objects, perObject, (manyProxies-large)/pairs, perObjectAndProxy)
 }
 
 // BenchmarkLiveHeap reports the live heap, including the objects and their part of a proxy's state.
@@ -75,7 +64,7 @@ func BenchmarkLiveHeap(b *testing.B) {
 	for _, size := range []size{{1, 1000, 1}, {1, 1000, 10}, {1, 10_000, 1}, {100, 10_000, 1}} {
 		b.Run(size.String(), func(b *testing.B) {
 			for b.Loop() {
-				bytes := liveHeap(b, size)
+				bytes := liveHeap(b, size, anySize)
 				b.ReportMetric(float64(bytes)/1e6, "MB")
 				b.ReportMetric(float64(bytes)/float64(size.objects), "B/object")
 			}

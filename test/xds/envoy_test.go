@@ -105,11 +105,14 @@ func startBackend(tb testing.TB) *net.TCPAddr {
 	return address
 }
 
+// fleetName is the name of the fleet of all proxies.
+const fleetName = "team"
+
 // startServer serves discovery on a port. stop ends it at once, like a kill.
 func startServer(tb testing.TB, at *port.Port, options xds.Options) (server *xds.Server, stop func()) {
 	tb.Helper()
 	server = xds.NewServer(options)
-	server.SetMembers(xds.Members{Fleets: map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {""}}})
+	server.SetMembers(xds.Members{Fleets: map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {fleetName}}})
 	// Without pings: on a busy machine Envoy may not answer one while it applies a thousand resources. What a proxy that
 	// reconnects reports has other tests.
 	noPings := grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Hour})

@@ -30,7 +30,7 @@ func (f *fleet) publish(server *xds.Server, rejected ...rejection) {
 			}
 		}
 	}
-	if err := server.Publish("", f.desired); err != nil {
+	if err := server.Publish(fleetName, f.desired); err != nil {
 		f.tb.Fatal(err)
 	}
 	f.await(server, rejected...)
@@ -77,7 +77,7 @@ func (f *fleet) rejected(server *xds.Server, state xds.StreamState) []rejection 
 	for typeURL, messages := range f.desired {
 		for name := range messages {
 			resource := state.Resource(typeURL, name)
-			if resource.Nacked != "" && resource.Nacked == version("", typeURL, name) {
+			if resource.Nacked != "" && resource.Nacked == version(fleetName, typeURL, name) {
 				all = append(all, rejection{typeURL, name, resource.Acked != ""})
 			}
 		}
@@ -94,7 +94,7 @@ func (f *fleet) behind(server *xds.Server, state xds.StreamState) []string {
 	version := server.Versions()
 	for typeURL, messages := range f.desired {
 		for name := range messages {
-			if acked := state.Resource(typeURL, name).Acked; acked == "" || acked != version("", typeURL, name) {
+			if acked := state.Resource(typeURL, name).Acked; acked == "" || acked != version(fleetName, typeURL, name) {
 				behind = append(behind, typeURL+" "+name)
 			}
 		}
@@ -113,7 +113,7 @@ func TestEnvoyRejectsOneOfAThousand(t *testing.T) {
 			f := newFleet(t, applications)
 			at := port.Open(t)
 			server, _ := startServer(t, at, xds.Options{Grace: xds.DefaultGrace})
-			if err := server.Publish("", f.desired); err != nil {
+			if err := server.Publish(fleetName, f.desired); err != nil {
 				t.Fatal(err)
 			}
 			envoy := startProxy(t, apiType, at)
@@ -210,7 +210,7 @@ func TestEnvoyRejectsFirstResources(t *testing.T) {
 			f.put(cluster)
 			at := port.Open(t)
 			server, _ := startServer(t, at, xds.Options{Grace: xds.DefaultGrace})
-			if err := server.Publish("", f.desired); err != nil {
+			if err := server.Publish(fleetName, f.desired); err != nil {
 				t.Fatal(err)
 			}
 			envoy := startProxy(t, apiType, at)
@@ -250,7 +250,7 @@ func TestProxyJoinsWithRejectedHost(t *testing.T) {
 			f := newFleet(t, 50)
 			at := port.Open(t)
 			server, _ := startServer(t, at, xds.Options{Grace: xds.DefaultGrace})
-			if err := server.Publish("", f.desired); err != nil {
+			if err := server.Publish(fleetName, f.desired); err != nil {
 				t.Fatal(err)
 			}
 			first := startProxy(t, apiType, at)
@@ -294,7 +294,7 @@ func TestEnvoyReconnectsWithoutGap(t *testing.T) {
 			f.put(f.cluster("canary"))
 			f.put(f.endpoints("canary", f.backend.IP.String(), f.backend.Port))
 			f.host(0, "1", "a0", "canary")
-			if err := server.Publish("", f.desired); err != nil {
+			if err := server.Publish(fleetName, f.desired); err != nil {
 				t.Fatal(err)
 			}
 			envoy := startProxy(t, apiType, at)

@@ -26,7 +26,7 @@ type Member struct {
 
 // Members are the proxies of all fleets by their addresses. An IPv4 address is never in IPv6 form.
 type Members struct {
-	// Fleets are the fleets of each address.
+	// Fleets are the fleets of each address. The name of a fleet is not empty.
 	Fleets map[netip.Addr][]string
 	// Draining are the proxies that are shutting down, see Options.DrainedListeners.
 	Draining []Member
