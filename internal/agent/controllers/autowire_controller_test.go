@@ -11,14 +11,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -49,12 +47,6 @@ type team struct {
 // newTeam returns the namespace with a ready proxy.
 func newTeam(t *testing.T) *team {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
-		httpv1alpha1.AddToScheme(scheme), apis.AddToScheme(scheme))
-	if err != nil {
-		t.Fatal(err)
-	}
 	in := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "team", Name: name, Generation: 1}
 	}
@@ -84,7 +76,7 @@ func newTeam(t *testing.T) *team {
 		}})
 	}
 	made := &team{writes: 1000}
-	made.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...).WithStatusSubresource(shop).WithInterceptorFuncs(interceptor.Funcs{
+	made.api = fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(all...).WithStatusSubresource(shop).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, api client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 			if made.writes--; made.writes < 0 {
 				return errKilled

@@ -10,11 +10,7 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,12 +69,6 @@ func reporters(api client.Client, published *crd.Published) map[string]reporter 
 // newReporterAPI returns the API server of reporters. It rejects the first writes of a status with rejections.
 func newReporterAPI(t *testing.T, rejections ...error) client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
-		appsv1.AddToScheme(scheme), policyv1.AddToScheme(scheme), httpv1alpha1.AddToScheme(scheme), apis.AddToScheme(scheme))
-	if err != nil {
-		t.Fatal(err)
-	}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name: "team", Annotations: map[string]string{httpv1alpha1.AnnotationProxyReplicas: "many"},
 	}}
@@ -93,7 +83,7 @@ func newReporterAPI(t *testing.T, rejections ...error) client.Client {
 			APIVersion: "keda.sh/v1alpha1", Kind: "ScaledObject", Name: "shop", UID: "scaled", Controller: new(true),
 		}},
 	}}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(namespace, scaled, shop).WithStatusSubresource(shop).
+	return fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(namespace, scaled, shop).WithStatusSubresource(shop).
 		WithIndex(shop, "owner", func(client.Object) []string { return []string{"shop"} }).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(

@@ -1,20 +1,17 @@
 package controllers_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/record"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 )
 
@@ -34,13 +31,9 @@ func TestDeleteAfterRestore(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			scheme := runtime.NewScheme()
-			if err := errors.Join(httpv1alpha1.AddToScheme(scheme), apis.AddToScheme(scheme)); err != nil {
-				t.Fatal(err)
-			}
 			shop := &httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop", UID: "uid"}}
 			shop.Status.Conditions = test.conditions
-			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(shop).WithIndex(&httpv1alpha1.HTTPScaledObject{}, "owner",
+			api := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(shop).WithIndex(&httpv1alpha1.HTTPScaledObject{}, "owner",
 				func(client.Object) []string { return []string{"shop"} }).Build()
 			agent := controllers.ScaledObjectReconciler{Client: api, APIReader: api, Events: record.NewFakeRecorder(10), Now: time.Now}
 			name := client.ObjectKeyFromObject(shop)

@@ -2,18 +2,13 @@ package controllers_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -23,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 )
 
@@ -70,13 +64,7 @@ func TestProxiesWaitForTheCertificate(t *testing.T) {
 // applied, and applies none.
 func clientThatRecords(t *testing.T, applied *[]string, object client.Object) client.Client {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
-		appsv1.AddToScheme(scheme), policyv1.AddToScheme(scheme), httpv1alpha1.AddToScheme(scheme), apis.AddToScheme(scheme))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fake.NewClientBuilder().WithScheme(scheme).
+	return fake.NewClientBuilder().WithScheme(newScheme(t)).
 		WithObjects(object, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(

@@ -8,14 +8,9 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -25,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 )
 
@@ -51,18 +45,12 @@ func TestReportWriteErrors(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			scheme := runtime.NewScheme()
-			err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
-				appsv1.AddToScheme(scheme), policyv1.AddToScheme(scheme), httpv1alpha1.AddToScheme(scheme), apis.AddToScheme(scheme))
-			if err != nil {
-				t.Fatal(err)
-			}
 			shop := &httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{
 				Namespace: "team", Name: "shop", Labels: map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent},
 			}}
 			var applied []string
 			conditions := 0
-			api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(shop, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).
+			api := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(shop, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).
 				WithInterceptorFuncs(interceptor.Funcs{
 					Patch: func(_ context.Context, _ client.WithWatch, object client.Object, _ client.Patch, _ ...client.PatchOption) error {
 						kind := object.GetObjectKind().GroupVersionKind().Kind
