@@ -90,17 +90,21 @@ func newBundle(ca string, names []string, now time.Time, usages ...x509.ExtKeyUs
 // caBundle returns the new CA bundle of clients, in PEM: the bundle's CA, and the first other unexpired CA in
 // before. Other replicas may still serve a certificate of the previous CA for a short time.
 func (b bundle) caBundle(before []byte, now time.Time) []byte {
-	for len(before) > 0 {
-		block, rest := pem.Decode(before)
-		if block == nil {
-			break
-		}
-		text := pem.EncodeToMemory(block)
-		parsed, err := x509.ParseCertificate(block.Bytes)
-		if err == nil && now.Before(parsed.NotAfter) && !bytes.Equal(text, b.ca) {
+	for _, text := range unexpired(before, now) {
+		if !bytes.Equal(text, b.ca) {
 			return slices.Concat(b.ca, text)
 		}
-		before = rest
 	}
 	return b.ca
+}
+
+// unexpired returns the unexpired certificates in a PEM text, each in PEM without headers.
+func unexpired(text []byte, now time.Time) (certificates [][]byte) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		parsed, err := x509.ParseCertificate(block.Bytes)
+		if err == nil && now.Before(parsed.NotAfter) {
+			certificates = append(certificates, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes}))
+		}
+	}
+	return certificates
 }

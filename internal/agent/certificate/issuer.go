@@ -190,20 +190,11 @@ func firstCertificate(text []byte) []byte {
 // validCAs returns the CAs that clients trust: those of a Secret that someone else manages, and the unexpired ones
 // before. nil means that the Secret has none.
 func validCAs(current, before []byte, now time.Time) []byte {
-	certificates := func(text []byte) (found [][]byte) {
-		for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-			parsed, err := x509.ParseCertificate(block.Bytes)
-			if err == nil && now.Before(parsed.NotAfter) {
-				found = append(found, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes}))
-			}
-		}
-		return found
-	}
-	all := certificates(current)
+	all := unexpired(current, now)
 	if len(all) == 0 {
 		return nil
 	}
-	for _, text := range certificates(before) {
+	for _, text := range unexpired(before, now) {
 		if !slices.ContainsFunc(all, func(other []byte) bool { return bytes.Equal(other, text) }) {
 			all = append(all, text)
 		}
