@@ -45,7 +45,7 @@ func upstreamSockets(settings model.UpstreamTLS) ([]*clusterv3.Cluster_Transport
 	if settings.CA != "" {
 		common.ValidationContextType = &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: validation(settings)}
 	}
-	tlsContext, err := pack(&tlsv3.UpstreamTlsContext{CommonTlsContext: common})
+	secure, err := tlsSocket(&tlsv3.UpstreamTlsContext{CommonTlsContext: common})
 	if err != nil {
 		return nil, err
 	}
@@ -57,17 +57,22 @@ func upstreamSockets(settings model.UpstreamTLS) ([]*clusterv3.Cluster_Transport
 				ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: raw},
 			},
 		},
-		{
-			Name: "app", Match: &structpb.Struct{},
-			TransportSocket: &corev3.TransportSocket{
-				Name:       "envoy.transport_sockets.tls",
-				ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: tlsContext},
-			},
-		},
+		{Name: "app", Match: &structpb.Struct{}, TransportSocket: secure},
 	}, nil
 }
 
-// validation returns the context that verifies the certificate of a workload by CA and DNS name.
+// tlsSocket returns the transport socket of a TLS client.
+func tlsSocket(settings *tlsv3.UpstreamTlsContext) (*corev3.TransportSocket, error) {
+	packed, err := pack(settings)
+	if err != nil {
+		return nil, err
+	}
+	return &corev3.TransportSocket{
+		Name: "envoy.transport_sockets.tls", ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: packed},
+	}, nil
+}
+
+// validation returns the context that verifies the certificate of a server by CA and DNS name.
 func validation(settings model.UpstreamTLS) *tlsv3.CertificateValidationContext {
 	context := &tlsv3.CertificateValidationContext{TrustedCa: &corev3.DataSource{
 		Specifier: &corev3.DataSource_InlineString{InlineString: settings.CA},
@@ -79,7 +84,7 @@ func validation(settings model.UpstreamTLS) *tlsv3.CertificateValidationContext 
 	}
 	switch {
 	case settings.Name != "":
-		match(&matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: settings.Name}})
+		match(exactString(settings.Name))
 	case settings.NameSuffix != "":
 		match(&matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Suffix{Suffix: settings.NameSuffix}})
 	}
@@ -89,7 +94,7 @@ func validation(settings model.UpstreamTLS) *tlsv3.CertificateValidationContext 
 // interceptorTLS returns the transport socket for calls of the interceptor. Its certificate must be signed by one of
 // the CAs, in PEM, and have a DNS name.
 func interceptorTLS(ca, name string) (*corev3.TransportSocket, error) {
-	tlsContext, err := pack(&tlsv3.UpstreamTlsContext{
+	return tlsSocket(&tlsv3.UpstreamTlsContext{
 		Sni: name,
 		CommonTlsContext: &tlsv3.CommonTlsContext{
 			AlpnProtocols: []string{"h2"},
@@ -97,20 +102,8 @@ func interceptorTLS(ca, name string) (*corev3.TransportSocket, error) {
 				TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_3, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3,
 			},
 			ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{
-				ValidationContext: &tlsv3.CertificateValidationContext{
-					TrustedCa: &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: ca}},
-					MatchTypedSubjectAltNames: []*tlsv3.SubjectAltNameMatcher{{
-						SanType: tlsv3.SubjectAltNameMatcher_DNS, Matcher: exactString(name),
-					}},
-				},
+				ValidationContext: validation(model.UpstreamTLS{CA: ca, Name: name}),
 			},
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &corev3.TransportSocket{
-		Name:       "envoy.transport_sockets.tls",
-		ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: tlsContext},
-	}, nil
 }
