@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 )
 
-// TestTLSIsOptional: without --interceptor-tls-secret, the default, the interceptor reads no Secret of its own, requires
+// TestTLSIsOptional: without --interceptor-tls-secret, the default, the interceptor reads no Secret of its own, needs
 // no proof of proxies and replicas, and serves plaintext only. With it, all of these change together.
 func TestTLSIsOptional(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)

@@ -2,7 +2,6 @@ package autowire
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -28,9 +27,9 @@ type inheritance struct {
 	// protocols and affinities are what the backends request, each with its source, for messages.
 	protocols  map[model.Protocol]string
 	affinities map[affinity.Key]string
-	// unset is the source of backends without a protocol, by model.HTTP1. Their Ingress controllers and Gateways use
-	// HTTP/1.1.
-	unset map[model.Protocol]string
+	// unset is the source of the backends without a protocol, empty if there is none. Their Ingress controllers and
+	// Gateways use HTTP/1.1.
+	unset string
 	// settings are the settings that it takes over.
 	settings inherited.Settings
 }
@@ -39,9 +38,7 @@ type inheritance struct {
 func (n *Namespace) inheritances(plans []*objectPlan) map[string]*inheritance {
 	all := map[string]*inheritance{}
 	n.eachObject(func(object *Target) {
-		all[object.Name] = &inheritance{
-			protocols: map[model.Protocol]string{}, affinities: map[affinity.Key]string{}, unset: map[model.Protocol]string{},
-		}
+		all[object.Name] = &inheritance{protocols: map[model.Protocol]string{}, affinities: map[affinity.Key]string{}}
 	})
 	for _, current := range plans {
 		current.addRequests(all)
@@ -94,24 +91,25 @@ func (h *inheritance) add(p *objectPlan, target *Target, original *backend, toSe
 	switch http2, http1 := toService.http2(), toService.find(usesHTTP1); {
 	case isSelected:
 	case http2 != nil:
-		addSource(h.protocols, model.HTTP2, http2.text, p.object)
+		h.protocols[model.HTTP2] = firstSource(h.protocols[model.HTTP2], http2.text, p.object)
 	case http1 != nil:
-		addSource(h.protocols, model.HTTP1, http1.text, p.object)
+		h.protocols[model.HTTP1] = firstSource(h.protocols[model.HTTP1], http1.text, p.object)
 	case toService.find(usesTLS, usesHTTP2TLS, usesOther) == nil:
-		addSource(h.unset, model.HTTP1, withoutProtocol, p.object)
+		h.unset = firstSource(h.unset, withoutProtocol, p.object)
 	}
 	if source := affinityOf(original, toService); !target.HasAffinity && !source.key.IsZero() {
-		addSource(h.affinities, source.key, source.text, p.object)
+		h.affinities[source.key] = firstSource(h.affinities[source.key], source.text, p.object)
 	}
 }
 
-// addSource adds a request with its source in an object. Of several sources of a request, the first in alphabetical
-// order stays, so that messages do not depend on the order of objects.
-func addSource[K comparable](sources map[K]string, request K, text string, object *Object) {
+// firstSource returns the source of a request in an object, or before if that is first in alphabetical order, so that
+// messages do not depend on the order of objects. before is empty if there is no other source of the request.
+func firstSource(before, text string, object *Object) string {
 	source := fmt.Sprintf("%s in %s", text, object)
-	if before, has := sources[request]; !has || source < before {
-		sources[request] = source
+	if before == "" {
+		return source
 	}
+	return min(before, source)
 }
 
 // decide sets the settings. If backends disagree about one, the present one stays, because requests of a backend that
@@ -121,8 +119,8 @@ func addSource[K comparable](sources map[K]string, request K, text string, objec
 // A backend without a protocol counts as HTTP/1.1 if another one requests HTTP/2. The application may answer requests
 // over HTTP/2 differently, and may not support WebSocket over it.
 func (h *inheritance) decide(present inherited.Settings) {
-	if h.protocols[model.HTTP2] != "" && h.protocols[model.HTTP1] == "" {
-		maps.Copy(h.protocols, h.unset)
+	if h.protocols[model.HTTP2] != "" && h.protocols[model.HTTP1] == "" && h.unset != "" {
+		h.protocols[model.HTTP1] = h.unset
 	}
 	h.settings.IsHTTP2 = h.protocols[model.HTTP2] != ""
 	if len(h.protocols) > 1 || len(h.protocols) == 0 && h.isKept {

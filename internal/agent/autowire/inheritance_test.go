@@ -334,8 +334,8 @@ func TestBackendWithoutProtocol(t *testing.T) {
 	}
 }
 
-// TestProtocolOfPortEndsConflict has Ingresses with HTTP/2 and HTTP/1.1 for a target that has HTTP/2. A port that selects
-// one of the two protocols decides.
+// TestProtocolOfPortEndsConflict has Ingresses with HTTP/2 and HTTP/1.1 for a target that has HTTP/2. A port that
+// selects one of the two protocols decides.
 func TestProtocolOfPortEndsConflict(t *testing.T) {
 	t.Parallel()
 	for protocol, wired := range map[string][]bool{"http": {false, true}, "kubernetes.io/h2c": {true, true}} {
