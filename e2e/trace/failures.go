@@ -67,7 +67,7 @@ func (t *Tally) Describe(moment time.Time, timeout time.Duration) []string {
 	lines := []string{fmt.Sprintf("requests failed that were due from %+.3f s to %+.3f s", since(t.First), since(t.Last))}
 	for _, r := range t.Examples {
 		lines = append(lines, fmt.Sprintf("  %s, due %+.3f s, over a connection of %+.3f s, %.3f s later: %s",
-			r.Kind, since(r.Due), since(r.Opened), r.Latency.Seconds(), load.Reason(r.Err, timeout)))
+			r.Kind, since(r.Due), since(r.Opened), r.Latency.Seconds(), load.Explain(r.Err, timeout)))
 	}
 	return lines
 }

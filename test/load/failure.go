@@ -63,6 +63,15 @@ func Unanswered(err error) bool {
 		errors.As(err, &network) && network.Timeout()
 }
 
+// Explain returns the Reason of a failed request. For a response it adds which proxy has answered, why, and the start of
+// the body.
+func Explain(err error, timeout time.Duration) string {
+	if response := (responseError{}); errors.As(err, &response) {
+		return response.Error()
+	}
+	return Reason(err, timeout)
+}
+
 // Reason returns a short text that is equal for all requests that failed in the same way, so that they can be counted.
 func Reason(err error, timeout time.Duration) string {
 	var status StatusError

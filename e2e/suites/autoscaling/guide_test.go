@@ -15,6 +15,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 	"github.com/kedify/argo-rollouts-plugin/test/load"
@@ -111,6 +112,10 @@ func (g guide) abortByAnalysis(t *testing.T, repo string) {
 		`{"spec":{"template":{"spec":{"containers":`+bad+`}}}}`)
 	g.Do(t, "wait", "-n", namespace, "rollout/"+testbed.App, "--for=jsonpath={.status.abort}=true")
 	elapsed := time.Since(began)
+	await.True(t, "no response of the aborted canary", func() bool {
+		window := client.Recent(3 * time.Second)
+		return window.Done > 0 && window.Colors["blue"] == window.Done
+	})
 	totals, _ := client.Stop()
 	why := g.Do(t, "get", "-n", namespace, "rollout/"+testbed.App, "-o", "jsonpath={.status.message}")
 	if !strings.Contains(why, `"error-rate" assessed Failed`) || totals.Failed == 0 {
@@ -140,15 +145,22 @@ func analysis(t *testing.T, repo string) string {
 // underLoad sends requests at a rate while do runs. None may fail.
 func (g guide) underLoad(t *testing.T, rate float64, do func()) {
 	t.Helper()
-	client := g.send(t, rate)
+	client, began := g.send(t, rate), time.Now()
 	defer func() {
 		totals, _ := client.Stop()
 		t.Logf("%v requests a second: %d sent, %d failed", rate, totals.Sent, totals.Failed)
 		if totals.Failed > 0 {
-			invariant.Broken(t, invariant.FailedRequests, "%d of %d: %v", totals.Failed, totals.Sent, totals.Reasons)
+			invariant.Broken(t, invariant.FailedRequests, "%d of %d: %v\n%s", totals.Failed, totals.Sent,
+				totals.Reasons, failures(client, began))
 		}
 	}()
 	do()
+}
+
+// failures describes the first failed requests of a client, with times relative to a moment.
+func failures(client *load.Client, moment time.Time) string {
+	tally := trace.Summarize(client.Results(), nil, await.Patience())
+	return strings.Join(tally.Describe(moment, await.Patience()), "\n")
 }
 
 // send sends requests at a rate until the client is stopped.

@@ -125,6 +125,8 @@ type row struct {
 	target  workload
 	node    *inside.Cluster
 	clients map[string]*load.Client
+	// began is when the first request was sent.
+	began time.Time
 	// seen are the observed numbers of replicas in order, notes the other observations. sent and failed are numbers of
 	// requests.
 	seen         []int
@@ -205,7 +207,7 @@ func (r *row) checkMetric(t *testing.T) {
 func (r *row) send(t *testing.T) {
 	t.Helper()
 	address := r.Do(t, "get", "service/kedify-proxy", "-o", "jsonpath={.spec.clusterIP}") + proxyPort
-	r.clients = map[string]*load.Client{}
+	r.clients, r.began = map[string]*load.Client{}, time.Now()
 	for host, rate := range r.target.rates {
 		client, err := load.Start(t.Context(), load.Config{
 			Address: address, Dial: r.node.DialContext, Host: host, Path: "/color", Rate: rate, Timeout: await.Patience(),
@@ -226,8 +228,8 @@ func (r *row) stop(t *testing.T) {
 		totals, _ := client.Stop()
 		r.sent, r.failed = r.sent+totals.Sent, r.failed+totals.Failed
 		if totals.Failed > 0 {
-			invariant.Broken(t, invariant.FailedRequests, "%d of %d for %s: %v", totals.Failed,
-				totals.Sent, host, totals.Reasons)
+			invariant.Broken(t, invariant.FailedRequests, "%d of %d for %s: %v\n%s", totals.Failed,
+				totals.Sent, host, totals.Reasons, failures(client, r.began))
 		}
 	}
 }
