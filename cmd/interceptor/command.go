@@ -173,8 +173,8 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 	flags.Uint32Var(&s.translate.MaxRequests, "max-upstream-requests", standard.MaxRequests,
 		"maximum `number` of concurrent requests of a proxy to a backend")
 	flags.Uint32Var(&s.translate.MaxRetries, "max-upstream-retries", standard.MaxRetries,
-		"`number` of concurrent retries of a proxy to a backend that are always possible; more are half of its "+
-			"active requests")
+		"`number` of concurrent retries of a proxy to a backend that are always possible; more are half of its active "+
+			"requests. 0 means no limit for requests that no application can have received, and 3 for others")
 }
 
 // addReplicaFlags adds the flags of the identity of this replica.
