@@ -42,6 +42,8 @@ const (
 	KeySessionAffinity        = "sessionAffinity"
 	KeyConditionWaitTimeout   = "conditionWaitTimeout"
 	KeyResponseHeaderTimeout  = "responseHeaderTimeout"
+	KeyRequestTimeout         = "requestTimeout"
+	KeyIdleTimeout            = "idleTimeout"
 )
 
 // maxHeadersText is the maximum length of the value of headers, in bytes. Any tenant can write one.
@@ -155,6 +157,8 @@ func otherKeys() []key {
 			name: KeyResponseHeaderTimeout,
 			read: readTimeout(func(t *Trigger) **time.Duration { return &t.ResponseHeaderTimeout }),
 		},
+		{name: KeyRequestTimeout, read: readTimeout(func(t *Trigger) **time.Duration { return &t.RequestTimeout })},
+		{name: KeyIdleTimeout, read: readTimeout(func(t *Trigger) **time.Duration { return &t.IdleTimeout })},
 	}
 }
 

@@ -145,6 +145,12 @@ func TestParse(t *testing.T) {
 				t.ConditionWaitTimeout, t.ResponseHeaderTimeout = new(5*time.Minute), new(time.Duration(0))
 			}),
 		},
+		"timeouts of the whole request": {
+			with(map[string]string{"requestTimeout": "30s", "idleTimeout": "0"}),
+			changed(func(t *trigger.Trigger) {
+				t.RequestTimeout, t.IdleTimeout = new(30*time.Second), new(time.Duration(0))
+			}),
+		},
 		"timeouts without a limit, and of centuries": {
 			with(map[string]string{"conditionWaitTimeout": "0", "responseHeaderTimeout": "2562047h47m"}),
 			changed(func(t *trigger.Trigger) {
@@ -303,6 +309,10 @@ func TestProblems(t *testing.T) {
 		}},
 		"session affinity without a kind": {with(map[string]string{"sessionAffinity": "route"}), []string{
 			`(ignored) sessionAffinity "route": not a mapping with one of the keys cookie, header and sourceAddress; ignored`,
+		}},
+		"timeouts of the whole request": {with(map[string]string{"requestTimeout": "-1s", "idleTimeout": "1"}), []string{
+			`(ignored) requestTimeout "-1s": use a duration, e.g. 30s or 10m, or 0s for no limit; ignored`,
+			`(ignored) idleTimeout "1": use a duration, e.g. 30s or 10m, or 0s for no limit; ignored`,
 		}},
 		"a negative timeout": {with(map[string]string{"responseHeaderTimeout": "-1s"}), []string{
 			`(ignored) responseHeaderTimeout "-1s": use a duration, e.g. 30s or 10m, or 0s for no limit; ignored`,

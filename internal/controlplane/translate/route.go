@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -151,9 +152,13 @@ func (f scopeFactory) actionWithLimits(
 	if timeout := responseHeaderTimeout(route); timeout > 0 {
 		perTry = timeoutOf(timeout)
 	}
+	idle := idleTimeout(route)
+	if idle > 0 && f.holdConfigs.hold != nil && slices.Contains(model.WaitsForEndpoint(route, services), true) {
+		idle = max(idle, streamIdleTimeout) // A queued request is idle.
+	}
 	return &routev3.RouteAction{
-		Timeout:     timeoutOf(settings.Timeout.Value),
-		IdleTimeout: durationpb.New(cmp.Or(settings.IdleTimeout, model.TimeoutOf(streamIdleTimeout)).Value),
+		Timeout:     timeoutOf(requestTimeout(route)),
+		IdleTimeout: timeoutOf(idle),
 		RetryPolicy: &routev3.RetryPolicy{
 			RetryOn:                       cmp.Or(settings.RetryOn, safeConditions),
 			NumRetries:                    wrapperspb.UInt32(retriesOf(settings)),
@@ -196,6 +201,16 @@ func timeoutOf(limit time.Duration) *durationpb.Duration {
 // precedence over the settings.
 func responseHeaderTimeout(route model.Route) time.Duration {
 	return cmp.Or(route.Timeouts.ResponseHeader, route.EnvoySettings.OfRoute().PerTryTimeout).Value
+}
+
+// requestTimeout returns the maximum time of a request with all its retries to the end of the response, 0 for none.
+func requestTimeout(route model.Route) time.Duration {
+	return cmp.Or(route.Timeouts.Request, model.Timeout(route.EnvoySettings.OfRoute().Timeout)).Value
+}
+
+// idleTimeout returns how long a request may be idle in both directions, 0 for no limit.
+func idleTimeout(route model.Route) time.Duration {
+	return cmp.Or(route.Timeouts.Idle, route.EnvoySettings.OfRoute().IdleTimeout, model.TimeoutOf(streamIdleTimeout)).Value
 }
 
 // retryCodes returns the status codes that are set.
