@@ -69,11 +69,11 @@ func TestTimeToTheFirstByte(t *testing.T) {
 }
 
 // TestAnnotatedTimeouts: the timeouts of an object have precedence over the settings of its namespace, and 0s means no
-// limit. The app responds after chunkPause, and its stream takes several times as long.
+// limit. The app responds after chunkPause.
 func TestAnnotatedTimeouts(t *testing.T) {
 	t.Parallel()
 	const request, idle = httpv1alpha1.AnnotationRequestTimeout, httpv1alpha1.AnnotationIdleTimeout
-	short, long := (chunkPause / 3).String(), (2 * chunkPause).String()
+	short := (chunkPause / 3).String()
 	app := startBackend(t, "shop")
 	for name, c := range map[string]struct {
 		annotations          map[string]string
@@ -83,7 +83,7 @@ func TestAnnotatedTimeouts(t *testing.T) {
 		"an idle request":    {map[string]string{idle: short}, "", "slow", translate.ReasonTimeout},
 		"a longer request":   {map[string]string{request: "1h"}, "{timeout: 0.1s}", "slow", ""},
 		"no limit":           {map[string]string{request: "0s", idle: "0"}, "{timeout: 0.1s, idle_timeout: 1s}", "slow", ""},
-		"a stream":           {map[string]string{idle: long}, "", "stream", ""},
+		"a stream":           {map[string]string{idle: "1m"}, "{idle_timeout: 1h}", "stream", ""},
 		"a shorter request":  {map[string]string{request: short}, "{timeout: 1h}", "slow", translate.ReasonTimeout},
 		"of the settings":    {map[string]string{idle: "1h"}, "{timeout: 0.1s}", "slow", translate.ReasonTimeout},
 		"nothing of its own": {nil, "{idle_timeout: 1h}", "slow", ""},

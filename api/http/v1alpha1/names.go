@@ -132,9 +132,11 @@ const (
 	// ReasonInvalidSpec means that a field of the spec passes the schema but is invalid, such as an unparsable
 	// duration or a number that is too large.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonInvalidHosts means that spec.hosts is empty or contains an invalid host name.
+	// ReasonInvalidHosts means that spec.hosts is empty or contains an invalid host name. The valid hosts are served, and
+	// the previous ones stay active.
 	ReasonInvalidHosts = "InvalidHosts"
-	// ReasonInvalidPathPrefixes means that spec.pathPrefixes contains something other than an absolute path.
+	// ReasonInvalidPathPrefixes means that spec.pathPrefixes contains something other than an absolute path. The valid
+	// prefixes are served, and the previous ones stay active.
 	ReasonInvalidPathPrefixes = "InvalidPathPrefixes"
 	// ReasonInvalidHeaders means that spec.headers contains a name or value that HTTP does not allow (RFC 9110,
 	// section 5).

@@ -42,8 +42,8 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 
 // Build resolves the inputs. The rules:
 //
-//   - Hosts, path prefixes and headers are applied together. If one is invalid, the published ones stay active. An
-//     object without published ones is served for its valid hosts and prefixes if all its headers are valid.
+//   - Valid hosts and path prefixes are served. If one is invalid, the published hosts, or prefixes, stay active in
+//     addition. If a header is invalid, the published hosts, prefixes and headers stay as they are.
 //   - Backends are applied together with the header and mirror routes of annotation managed-routes. They are those of
 //     annotation weighted-backends, or without it only the object's own Service. If they are invalid, the published
 //     backends and routes stay active, except a split that the annotation no longer requests. An object without
@@ -151,13 +151,7 @@ func resolveObject(
 			issue{httpv1alpha1.ReasonInvalidSpec, "spec." + object.Spec.Unreadable + ": correct the value"}), allowed}
 	}
 	fleet, fleetIssues := options.fleetOf(object, published)
-	matches, matchIssues := matchesOf(object.Spec, fleet == options.SharedFleet)
-	if len(matchIssues) > 0 && len(published) > 0 {
-		matches = matches[:0]
-		for _, route := range published {
-			matches = append(matches, route.Match)
-		}
-	}
+	matches, matchIssues := matchesOf(object.Spec, fleet, fleet == options.SharedFleet, published)
 	backends, backendIssues := backendsOf(object, lookup)
 	var managed []managedroute.Route
 	if len(backendIssues) == 0 {
