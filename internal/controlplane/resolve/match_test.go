@@ -72,7 +72,9 @@ func TestInvalidMatches(t *testing.T) {
 		"no valid host":       {nil, matching{hosts: []string{"b c", "http://d"}}, nil, 2},
 		"no valid prefix":     {nil, matching{hosts: []string{"a.test"}, prefixes: []string{"x"}}, nil, 1},
 		"an empty host":       {nil, matching{hosts: []string{""}}, nil, 1},
-		"both":                {nil, matching{hosts: []string{"a.test", "?"}, prefixes: []string{"x", "/y"}}, []string{"a.test/y"}, 2},
+		"both": {
+			nil, matching{hosts: []string{"a.test", "?"}, prefixes: []string{"x", "/y"}}, []string{"a.test/y"}, 2,
+		},
 		"an invalid header":   {nil, matching{hosts: []string{"a.test"}, header: "x y"}, nil, 1},
 		"shared and no hosts": {nil, matching{isShared: true}, nil, 1},
 		"an added host": {
