@@ -56,8 +56,8 @@ func numbered(count int) []string {
 	return hosts
 }
 
-// TestInvalidMatches: the valid hosts and path prefixes of an object are served, and next to an invalid one the previous
-// ones stay active. No error means every host or every path. Each problem names the field with its index.
+// TestInvalidMatches: the valid hosts and path prefixes of an object are served, and next to an invalid one the
+// previous ones stay active. No error means every host or every path. Each problem names the field with its index.
 func TestInvalidMatches(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -69,9 +69,9 @@ func TestInvalidMatches(t *testing.T) {
 		"a new object": {
 			nil, matching{hosts: []string{"a.test", "b c", "*.d.test"}}, []string{"*.d.test/", "a.test/"}, 1,
 		},
-		"no valid host":       {nil, matching{hosts: []string{"b c", "http://d"}}, nil, 2},
-		"no valid prefix":     {nil, matching{hosts: []string{"a.test"}, prefixes: []string{"x"}}, nil, 1},
-		"an empty host":       {nil, matching{hosts: []string{""}}, nil, 1},
+		"no valid host":   {nil, matching{hosts: []string{"b c", "http://d"}}, nil, 2},
+		"no valid prefix": {nil, matching{hosts: []string{"a.test"}, prefixes: []string{"x"}}, nil, 1},
+		"an empty host":   {nil, matching{hosts: []string{""}}, nil, 1},
 		"both": {
 			nil, matching{hosts: []string{"a.test", "?"}, prefixes: []string{"x", "/y"}}, []string{"a.test/y"}, 2,
 		},

@@ -114,8 +114,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestRequestAndIdleTimeout: the object has precedence over the settings, also if it sets no limit. A queued request may
-// be idle.
+// TestRequestAndIdleTimeout: the object has precedence over the settings, also if it sets no limit. A queued request
+// may be idle.
 func TestRequestAndIdleTimeout(t *testing.T) {
 	t.Parallel()
 	none, second, day := model.TimeoutOf(0), model.TimeoutOf(time.Second), model.TimeoutOf(24*time.Hour)

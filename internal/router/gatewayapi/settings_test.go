@@ -61,7 +61,7 @@ func TestInvalidConfigurations(t *testing.T) {
 			`cannot implement: sessions of a Gateway take precedence over weights, even over weight 0 (GEP-1619), so that an ` +
 			`abort would leave users on the aborted version, and no GatewayClass reports whether it has sessions: remove the ` +
 			`key, and use the router kedify/http, or a header route for selected users`},
-		"stickiness as null": {`{"httpRoute":"web","stickiness":null}`, field + " has the key stickiness"},
+		"stickiness as null":         {`{"httpRoute":"web","stickiness":null}`, field + " has the key stickiness"},
 		"stickiness in another case": {`{"httpRoute":"web","Stickiness":null}`, field + " has the key stickiness"},
 		"a label's value": {`{"httpRoute":"web","inProgressLabelValue":"a b"}`, field +
 			`.inProgressLabelValue is "a b", which cannot be a label's value: `},
