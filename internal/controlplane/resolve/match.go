@@ -49,15 +49,12 @@ func matchesOf(
 	if len(issues) == 0 || len(previous) == 0 {
 		return valid, issues
 	}
-	for _, match := range previous {
-		if len(hostIssues) > 0 {
-			hosts = append(hosts, match.Host)
-		}
-		if len(prefixIssues) > 0 {
-			prefixes = append(prefixes, match.PathPrefix)
-		}
+	if len(hostIssues) > 0 {
+		hosts = withPrevious(hosts, previous, func(match model.Match) model.Host { return match.Host })
 	}
-	hosts, prefixes = unique(hosts), unique(prefixes)
+	if len(prefixIssues) > 0 {
+		prefixes = withPrevious(prefixes, previous, func(match model.Match) string { return match.PathPrefix })
+	}
 	switch {
 	case len(hosts) <= MaxHosts && len(hosts)*len(prefixes) <= MaxRoutes:
 		return combine(hosts, prefixes, headers), issues
@@ -90,6 +87,15 @@ func combine(hosts []model.Host, prefixes []string, headers []model.Header) []mo
 	}
 	slices.SortFunc(matches, model.Match.Compare)
 	return matches
+}
+
+// withPrevious returns values and those of the previous Matches, sorted and without duplicates.
+func withPrevious[T cmp.Ordered](values []T, previous []model.Match, of func(model.Match) T) []T {
+	all := slices.Clone(values)
+	for _, match := range previous {
+		all = append(all, of(match))
+	}
+	return unique(all)
 }
 
 // unique sorts values and removes duplicates.
