@@ -65,8 +65,8 @@ func matchesOf(
 	}
 }
 
-// publishedMatches returns the Matches of an object's published Routes. An object of its own fleet that has moved to
-// another one, where it may not have every host, keeps only the others.
+// publishedMatches returns the Matches of an object's published Routes. After an object has moved from its own fleet to
+// the shared one, the Matches of AnyHost are omitted: they would be the hosts of all namespaces.
 func publishedMatches(published []model.Route, fleet model.Fleet) []model.Match {
 	var matches []model.Match
 	for _, route := range published {
