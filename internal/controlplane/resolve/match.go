@@ -95,11 +95,11 @@ func withPrevious[T cmp.Ordered](values []T, previous []model.Match, of func(mod
 	for _, match := range previous {
 		all = append(all, of(match))
 	}
-	return unique(all)
+	return distinct(all)
 }
 
-// unique sorts values and removes duplicates.
-func unique[T cmp.Ordered](values []T) []T {
+// distinct sorts values and removes duplicates.
+func distinct[T cmp.Ordered](values []T) []T {
 	slices.Sort(values)
 	return slices.Compact(values)
 }
@@ -177,7 +177,7 @@ func parseAll[T cmp.Ordered](texts []string, reason, field string, parse func(st
 		}
 		parsed = append(parsed, value)
 	}
-	return unique(parsed), issues
+	return distinct(parsed), issues
 }
 
 // tooMany returns the issue of a list that is too long, of which no element is parsed.
