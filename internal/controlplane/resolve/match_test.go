@@ -33,8 +33,8 @@ func (m matching) object() *httpv1alpha1.HTTPScaledObject {
 	return object
 }
 
-// served returns the Matches of a Config as text.
-func served(config model.Config) []string {
+// matchTexts returns the Matches of a Config as text.
+func matchTexts(config model.Config) []string {
 	var texts []string
 	for _, route := range config.Routes {
 		text := string(route.Match.Host) + route.Match.PathPrefix
@@ -129,7 +129,7 @@ func TestInvalidMatches(t *testing.T) {
 			inputs.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{c.now.object()}
 			for range 2 { // The result does not change by its publication.
 				config, problems := resolve.Build(inputs)
-				if diff := cmp.Diff(c.want, served(config)); diff != "" || len(problems) != c.problems {
+				if diff := cmp.Diff(c.want, matchTexts(config)); diff != "" || len(problems) != c.problems {
 					t.Errorf("problems %v, Matches (-want +got):\n%s", problems, diff)
 				}
 				inputs.Published = config
