@@ -199,7 +199,8 @@ func TestLimitOfRetries(t *testing.T) {
 			threshold := as[*clusterv3.Cluster](t, resources[resourcev3.ClusterType]["apps/shop/shop"]).
 				GetCircuitBreakers().GetThresholds()[0]
 			scope := as[*routev3.ScopedRouteConfiguration](t, resources[resourcev3.ScopedRouteType]["shop.test"])
-			policy := scope.GetRouteConfiguration().GetVirtualHosts()[0].GetRoutes()[0].GetRoute().GetRetryPolicy()
+			routes := scope.GetRouteConfiguration().GetVirtualHosts()[0].GetRoutes()
+			policy := routes[len(routes)-1].GetRoute().GetRetryPolicy()
 			got := limits{
 				threshold.GetMaxRetries().GetValue(), threshold.GetRetryBudget().GetMinRetryConcurrency().GetValue(),
 				policy.GetNumRetries().GetValue(), policy.GetRetryOn(),
