@@ -173,8 +173,8 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 	flags.Uint32Var(&s.translate.MaxRequests, "max-upstream-requests", standard.MaxRequests,
 		"maximum `number` of concurrent requests of a proxy to a backend")
 	flags.Uint32Var(&s.translate.MaxRetries, "max-upstream-retries", standard.MaxRetries,
-		"`number` of concurrent retries of a proxy to a backend that are always possible; more are half of its "+
-			"active requests")
+		"`number` of concurrent retries of a proxy to a backend that are always possible; more are half of its active "+
+			"requests. 0 means no limit for requests that no application can have received, and 3 for others")
 }
 
 // addReplicaFlags adds the flags of the identity of this replica.
@@ -191,7 +191,7 @@ func (s *settings) addQueueFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.podIP, "pod-ip", "", "`address` at which proxies connect to this replica; empty to queue no "+
 		"requests")
 	flags.DurationVar(&s.coldStartTimeout, "cold-start-timeout", defaultColdStartTimeout,
-		"maximum `time` that a request is queued, unless its HTTPScaledObject sets another")
+		"maximum `time` that a request is queued, unless its HTTPScaledObject sets another; 0s for as long as possible")
 	flags.IntVar(&s.limits.Object, "max-queued-per-object", defaultQueuedPerObject,
 		"maximum `number` of queued requests of one HTTPScaledObject")
 	flags.IntVar(&s.limits.Namespace, "max-queued-per-namespace", defaultQueuedPerNamespace,
@@ -278,9 +278,9 @@ func (s *settings) check() error {
 
 // checkHold validates the settings of queued requests, and sets the address of ext_authz for proxies.
 func (s *settings) checkHold() error {
-	if s.coldStartTimeout <= 0 || s.coldStartTimeout > translate.MaxHold {
-		return fmt.Errorf("%w: --cold-start-timeout: %v is out of range: use more than 0s and at most %v", errSetting,
-			s.coldStartTimeout, translate.MaxHold)
+	if s.coldStartTimeout < 0 || s.coldStartTimeout > translate.MaxHold {
+		return fmt.Errorf("%w: --cold-start-timeout: %v is out of range: use at most %v, or 0s for as long as possible",
+			errSetting, s.coldStartTimeout, translate.MaxHold)
 	}
 	for name, value := range map[string]int{
 		"max-queued-per-object": s.limits.Object, "max-queued-per-namespace": s.limits.Namespace,

@@ -60,6 +60,9 @@ func TestSettings(t *testing.T) {
 				}, time.Second, "elsewhere", 9
 			}),
 		},
+		"no limit in the queue": {
+			args: []string{"--cold-start-timeout=0s"}, want: changed(func(s *settings) { s.coldStartTimeout = 0 }),
+		},
 		"the address of the Pod": {
 			environment: map[string]string{"POD_IP": "10.1.2.3"},
 			args:        []string{"--xds-address", "127.0.0.1:7", "--max-queued=5", "--cold-start-timeout=1m"},
@@ -149,9 +152,9 @@ func TestInvalidSettings(t *testing.T) {
 			args:        []string{"--pod-ip=10.1.2.3", "--xds-address=:xds"},
 			wantMessage: "--xds-address: no port number at the end",
 		},
-		"no timeout": {
-			args:        []string{"--cold-start-timeout=0s"},
-			wantMessage: "--cold-start-timeout: 0s is out of range: use more than 0s and at most 55m0s",
+		"a negative timeout": {
+			args:        []string{"--cold-start-timeout=-1s"},
+			wantMessage: "--cold-start-timeout: -1s is out of range: use at most 55m0s, or 0s for as long as possible",
 		},
 		"a timeout above the limit of Envoy": {
 			args:        []string{"--cold-start-timeout=1h"},

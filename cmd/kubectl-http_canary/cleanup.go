@@ -72,7 +72,7 @@ The exit code is 3 if there are leftovers, and 0 if there are none.`,
 	command.Flags().BoolVar(&options.apply, "apply", false, "remove the leftovers")
 	command.Flags().BoolVar(&options.unowned, "unowned", false,
 		"with --apply, also remove weights without an owner annotation (may be user-set)")
-	command.Flags().DurationVar(&options.timeout, "timeout", time.Minute, "maximum `time` for reading the cluster")
+	addTimeout(command.Flags(), &options.timeout, time.Minute, "maximum `time` for reading the cluster")
 	return command
 }
 
@@ -91,7 +91,7 @@ func (c *cleanupOptions) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	namespace := c.conn.overrides.Context.Namespace
-	readCtx, cancel := context.WithTimeout(ctx, c.timeout)
+	readCtx, cancel := withTimeout(ctx, c.timeout)
 	defer cancel()
 	cluster, err := gather.New(client, namespace).ForCleanup(readCtx)
 	if err != nil {

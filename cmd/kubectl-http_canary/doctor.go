@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -44,13 +45,13 @@ no problems.`,
 		},
 	}
 	format.addFlag(command)
-	command.Flags().DurationVar(&timeout, "timeout", time.Minute, "maximum `time` for the command")
+	addTimeout(command.Flags(), &timeout, time.Minute, "maximum `time` for the command")
 	return command
 }
 
 // readFacts reads an installation within a time limit.
 func readFacts(ctx context.Context, conn *connection, timeout time.Duration) (*facts.Facts, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := withTimeout(ctx, timeout)
 	defer cancel()
 	client, err := conn.client()
 	if err != nil {
@@ -58,7 +59,7 @@ func readFacts(ctx context.Context, conn *connection, timeout time.Duration) (*f
 	}
 	// Only --namespace selects one namespace: the namespace of the context does not.
 	cluster, err := readAll(ctx, gather.New(client, conn.overrides.Context.Namespace))
-	if ctx.Err() != nil {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil, fmt.Errorf("reading the cluster: not finished within %v: %w: increase --timeout", timeout,
 			ctx.Err())
 	}

@@ -94,7 +94,7 @@ func (i *installOptions) addFlags(command *cobra.Command) {
 	flags := command.Flags()
 	flags.BoolVar(&i.print, "print", false, "print the objects and change nothing")
 	flags.BoolVar(&i.dryRun, "dry-run", false, "submit the requests as a server-side dry run, without persisting them")
-	flags.DurationVar(&i.timeout, "timeout", 5*time.Minute, "maximum `time` for the command")
+	addTimeout(flags, &i.timeout, 5*time.Minute, "maximum `time` for the command")
 	flags.StringSliceVar(&i.routers, "router", registration.Routers(), "`names` of the routers to register")
 	flags.StringSliceVar(&i.components, "components", nil,
 		"`components` to install in addition: "+strings.Join(componentNames(), ", "))
@@ -169,7 +169,7 @@ func (i *installOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, i.timeout)
+	ctx, cancel := withTimeout(ctx, i.timeout)
 	defer cancel()
 	cluster, err := gather.New(client, "").Controller(ctx)
 	if err != nil {

@@ -82,8 +82,7 @@ interrupted, or could not be removed.`,
 	flags.IntVar(&options.setup.Requests, "requests", 1000, "`number` of requests to measure")
 	flags.BoolVar(&options.setup.Abort, "abort", false, "abort the canary at the end instead of promoting it")
 	flags.BoolVarP(&options.confirmed, "yes", "y", false, "do not ask for confirmation")
-	flags.DurationVar(&options.timeout, "timeout", 5*time.Minute,
-		"maximum `time` before the canary is stopped and removed")
+	addTimeout(flags, &options.timeout, 5*time.Minute, "maximum `time` before the canary is stopped and removed")
 	// The error is for an unknown flag.
 	_ = command.RegisterFlagCompletionFunc("router", cobra.FixedCompletions(
 		[]string{facts.HTTPRouter, facts.GatewayRouter}, cobra.ShellCompDirectiveNoFileComp))
@@ -135,7 +134,7 @@ func (t *tryOptions) run(ctx context.Context, command *cobra.Command) error {
 		return err
 	}
 	// Ctrl-C and the time limit both stop the canary; the removal has its own timeout.
-	ctx, cancel := context.WithTimeout(ctx, t.timeout)
+	ctx, cancel := withTimeout(ctx, t.timeout)
 	defer cancel()
 	if err := t.checkInstallation(ctx, client); err != nil {
 		return err

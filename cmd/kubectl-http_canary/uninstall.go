@@ -50,7 +50,7 @@ CustomResourceDefinition. You can run uninstall again to continue after an inter
 	flags.BoolVar(&options.dryRun, "dry-run", false,
 		"submit the requests as a server-side dry run, without persisting them")
 	flags.BoolVar(&options.force, "force", false, "also delete objects that are in use")
-	flags.DurationVar(&options.timeout, "timeout", 5*time.Minute, "maximum `time` for the command")
+	addTimeout(flags, &options.timeout, 5*time.Minute, "maximum `time` for the command")
 	return command
 }
 
@@ -60,7 +60,7 @@ func (u *uninstallOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, u.timeout)
+	ctx, cancel := withTimeout(ctx, u.timeout)
 	defer cancel()
 	cluster, err := gather.New(client, "").All(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 type Holding struct {
 	// Server has the queue.
 	Server *extauthz.Server
-	// Timeout is how long a request waits if its object sets no timeout.
+	// Timeout is how long a request waits if its object sets no timeout. 0 means as long as possible.
 	Timeout time.Duration
 }
 

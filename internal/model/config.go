@@ -154,6 +154,10 @@ type Timeouts struct {
 	ResponseHeader Timeout `json:",omitzero"`
 	// ColdStart is the maximum time that a request waits for a first endpoint.
 	ColdStart Timeout `json:",omitzero"`
+	// Request is the maximum time of a request with all its retries to the end of the response.
+	Request Timeout `json:",omitzero"`
+	// Idle is how long a request may be idle in both directions. It does not limit the time in the queue.
+	Idle Timeout `json:",omitzero"`
 }
 
 // Timeout is an optional time limit. A given 0 means that there is no limit.

@@ -42,6 +42,8 @@ const (
 	KeySessionAffinity        = "sessionAffinity"
 	KeyConditionWaitTimeout   = "conditionWaitTimeout"
 	KeyResponseHeaderTimeout  = "responseHeaderTimeout"
+	KeyRequestTimeout         = "requestTimeout"
+	KeyIdleTimeout            = "idleTimeout"
 )
 
 // maxHeadersText is the maximum length of the value of headers, in bytes. Any tenant can write one.
@@ -58,9 +60,10 @@ type key struct {
 	fallback string
 	// read parses a value, which is not empty, into the Trigger. Its error describes the allowed values.
 	read func(t *Trigger, value string) error
-	// isRoute reports whether an invalid value leaves no route, or the wrong one. Other invalid values are ignored.
+	// isRoute reports whether an invalid value leaves no route, or the wrong one, unless rest returns a part of it. Other
+	// invalid values are ignored.
 	isRoute bool
-	// rest returns the valid part of an invalid value that read has stored; nil if it stores nothing.
+	// rest returns the valid part of an invalid value that read has stored, empty for none; nil if it stores nothing.
 	rest func(t *Trigger) string
 	// needs is the key, and needsValue its value, without which this one has no effect; empty if it always has an effect.
 	needs, needsValue string
@@ -104,8 +107,14 @@ func scalingKeys() []key {
 // routingKeys returns the keys that select requests and their destination.
 func routingKeys() []key {
 	return []key{
-		{name: KeyHosts, isRoute: true, read: readHosts},
-		{name: KeyPathPrefixes, isRoute: true, read: readPathPrefixes},
+		{
+			name: KeyHosts, isRoute: true, read: readHosts,
+			rest: func(t *Trigger) string { return strings.Join(t.Hosts, ",") },
+		},
+		{
+			name: KeyPathPrefixes, isRoute: true, read: readPathPrefixes,
+			rest: func(t *Trigger) string { return strings.Join(t.PathPrefixes, ",") },
+		},
 		{name: KeyHeaders, isRoute: true, read: readHeaders},
 		{name: KeyService, isRoute: true, read: readServiceName(func(t *Trigger) *string { return &t.Service })},
 		{name: KeyPort, isRoute: true, read: readPort},
@@ -155,6 +164,8 @@ func otherKeys() []key {
 			name: KeyResponseHeaderTimeout,
 			read: readTimeout(func(t *Trigger) **time.Duration { return &t.ResponseHeaderTimeout }),
 		},
+		{name: KeyRequestTimeout, read: readTimeout(func(t *Trigger) **time.Duration { return &t.RequestTimeout })},
+		{name: KeyIdleTimeout, read: readTimeout(func(t *Trigger) **time.Duration { return &t.IdleTimeout })},
 	}
 }
 
@@ -175,22 +186,24 @@ func Keys() []Key {
 	return all
 }
 
-// readHosts parses a list of hosts.
-func readHosts(t *Trigger, value string) (err error) {
-	t.Hosts, err = parseList(value, func(host string) error {
+// readHosts parses a list of hosts, and stores the valid ones.
+func readHosts(t *Trigger, value string) error {
+	valid, invalid := parseList(value, func(host string) error {
 		_, err := model.ParseHost(host)
 		return err
 	})
-	return err
+	t.Hosts = valid
+	return joinErrors(invalid)
 }
 
-// readPathPrefixes parses a list of path prefixes.
-func readPathPrefixes(t *Trigger, value string) (err error) {
-	t.PathPrefixes, err = parseList(value, func(prefix string) error {
+// readPathPrefixes parses a list of path prefixes, and stores the valid ones.
+func readPathPrefixes(t *Trigger, value string) error {
+	valid, invalid := parseList(value, func(prefix string) error {
 		_, err := model.ParsePathPrefix(prefix)
 		return err
 	})
-	return err
+	t.PathPrefixes = valid
+	return joinErrors(invalid)
 }
 
 // errHeadersSyntax describes the syntax of headers.
@@ -309,7 +322,7 @@ func readAutowire(t *Trigger, value string) error {
 	all := []AutowireKind{
 		AutowireIngress, AutowireHTTPRoute, AutowireVirtualService, AutowireRoute, AutowireService,
 	}
-	_, err := parseList(value, func(kind string) error {
+	_, invalid := parseList(value, func(kind string) error {
 		if !slices.Contains(all, AutowireKind(kind)) {
 			return fmt.Errorf("use a list of %s, separated by commas, or %s for none", joinValues(all), AutowireOff)
 		}
@@ -321,7 +334,7 @@ func readAutowire(t *Trigger, value string) error {
 			t.Autowire = append(t.Autowire, kind)
 		}
 	}
-	return err
+	return joinErrors(invalid[:min(1, len(invalid))]) // All have the same fix.
 }
 
 // formatAutowire returns the value for the kinds of objects.

@@ -53,8 +53,9 @@ type Trigger struct {
 	// SessionAffinity selects the Pod for a client's requests, as YAML or JSON, or is empty. See package model/affinity.
 	SessionAffinity string
 	// ConditionWaitTimeout is how long a request waits for a ready Pod. ResponseHeaderTimeout is how long the application
-	// may take to send the response headers. Nil is the interceptor's default.
-	ConditionWaitTimeout, ResponseHeaderTimeout *time.Duration
+	// may take to send the response headers, and RequestTimeout the whole response. IdleTimeout is how long a request may
+	// be without a byte in either direction. Nil is the interceptor's default.
+	ConditionWaitTimeout, ResponseHeaderTimeout, RequestTimeout, IdleTimeout *time.Duration
 }
 
 // Header is one condition on a request's headers.
@@ -139,8 +140,8 @@ func Usable(problems []Problem) bool {
 
 // Parse parses the metadata of a Managed or Unconverted trigger. It returns all problems, in the order of the table of
 // keys, unknown keys last. Unless the problems are Usable, the Trigger is incomplete. An invalid value of a key that
-// defines no route is ignored, and the default applies. A key with an empty value counts as missing, because templates
-// produce such keys.
+// defines no route is ignored, and the default applies. Of hosts and path prefixes, invalid ones are ignored if there is
+// a valid one. A key with an empty value counts as missing, because templates produce such keys.
 func Parse(metadata map[string]string) (Trigger, []Problem) {
 	parsed, problems := parseTable(metadata, keys())
 	problems = append(problems, crossKeyProblems(&parsed, metadata, problems)...)
@@ -181,7 +182,8 @@ func parseTable(metadata map[string]string, table []key) (parsed Trigger, proble
 			continue
 		}
 		if err := k.read(&parsed, value); err != nil {
-			problem := Problem{Key: k.name, Value: value, Fix: err.Error(), Ignored: !k.isRoute}
+			hasRest := k.rest != nil && k.rest(&parsed) != ""
+			problem := Problem{Key: k.name, Value: value, Fix: err.Error(), Ignored: !k.isRoute || hasRest}
 			if problem.Ignored {
 				problem.Applied, problem.Fix = k.fallBack(&parsed, problem.Fix)
 			}
@@ -197,6 +199,8 @@ func parseTable(metadata map[string]string, table []key) (parsed Trigger, proble
 // message about the validation error.
 func (k key) fallBack(parsed *Trigger, fix string) (applied, message string) {
 	switch {
+	case k.isRoute:
+		return k.rest(parsed), fix + "; ignored, the other elements apply"
 	case k.rest != nil:
 		applied = k.rest(parsed)
 		return applied, fix + "; " + applied + " applies"

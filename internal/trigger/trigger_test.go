@@ -145,6 +145,12 @@ func TestParse(t *testing.T) {
 				t.ConditionWaitTimeout, t.ResponseHeaderTimeout = new(5*time.Minute), new(time.Duration(0))
 			}),
 		},
+		"timeouts of the whole request": {
+			with(map[string]string{"requestTimeout": "30s", "idleTimeout": "0"}),
+			changed(func(t *trigger.Trigger) {
+				t.RequestTimeout, t.IdleTimeout = new(30*time.Second), new(time.Duration(0))
+			}),
+		},
 		"timeouts without a limit, and of centuries": {
 			with(map[string]string{"conditionWaitTimeout": "0", "responseHeaderTimeout": "2562047h47m"}),
 			changed(func(t *trigger.Trigger) {
@@ -191,13 +197,23 @@ func TestProblems(t *testing.T) {
 			`hosts: is required: name at least one host, such as shop.example.com, or "*" for all`,
 			`port: is required: set exactly one of port and portName, to a port of the Service`,
 		}},
-		"a host that is none": {with(map[string]string{"hosts": "a.test,b_/c"}), []string{
-			`hosts "a.test,b_/c": "b_/c": not a host name: use letters, digits and hyphens between dots, such as ` +
+		"a host that is none": {with(map[string]string{"hosts": "b_/c"}), []string{
+			`hosts "b_/c": "b_/c": not a host name: use letters, digits and hyphens between dots, such as ` +
 				`shop.example.com, *.example.com or *`,
+		}},
+		"a host that is none next to another": {with(map[string]string{"hosts": "a.test,b_/c"}), []string{
+			`(ignored) hosts "a.test,b_/c": "b_/c": not a host name: use letters, digits and hyphens between dots, such as ` +
+				`shop.example.com, *.example.com or *; ignored, the other elements apply`,
+		}},
+		"several prefixes without a slash": {with(map[string]string{"pathPrefixes": "a,/ok,b,c,d"}), []string{
+			`(ignored) pathPrefixes "a,/ok,b,c,d": "a": not a path prefix: must begin with /; "b": not a path prefix: must ` +
+				`begin with /; "c": not a path prefix: must begin with /; 1 more; ignored, the other elements apply`,
 		}},
 		"nothing between commas": {
 			with(map[string]string{"hosts": "a.test,,b.test"}),
-			[]string{`hosts "a.test,,b.test": has an empty element between two commas`},
+			[]string{
+				`(ignored) hosts "a.test,,b.test": has an empty element between two commas; ignored, the other elements apply`,
+			},
 		},
 		"only a comma": {
 			with(map[string]string{"hosts": ","}),
@@ -304,6 +320,10 @@ func TestProblems(t *testing.T) {
 		"session affinity without a kind": {with(map[string]string{"sessionAffinity": "route"}), []string{
 			`(ignored) sessionAffinity "route": not a mapping with one of the keys cookie, header and sourceAddress; ignored`,
 		}},
+		"timeouts of the whole request": {with(map[string]string{"requestTimeout": "-1s", "idleTimeout": "1"}), []string{
+			`(ignored) requestTimeout "-1s": use a duration, e.g. 30s or 10m, or 0s for no limit; ignored`,
+			`(ignored) idleTimeout "1": use a duration, e.g. 30s or 10m, or 0s for no limit; ignored`,
+		}},
 		"a negative timeout": {with(map[string]string{"responseHeaderTimeout": "-1s"}), []string{
 			`(ignored) responseHeaderTimeout "-1s": use a duration, e.g. 30s or 10m, or 0s for no limit; ignored`,
 		}},
@@ -395,6 +415,31 @@ func TestProblems(t *testing.T) {
 				t.Errorf("Usable = %v", !fatal)
 			}
 		})
+	}
+}
+
+// TestValidElements: invalid hosts and path prefixes cost only themselves, but a list without a valid one is no route.
+func TestValidElements(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		hosts, prefixes         string
+		wantHosts, wantPrefixes []string
+		isUsable                bool
+	}{
+		"an invalid host":        {"http://a, b.test", "", []string{"b.test"}, nil, true},
+		"a port that is none":    {"a.test:http,*.b.test", "", []string{"*.b.test"}, nil, true},
+		"only invalid hosts":     {"a b,c/d", "", nil, nil, false},
+		"only commas":            {",,,", "", nil, nil, false},
+		"an invalid prefix":      {"a.test", "/a,b,/c?d", []string{"a.test"}, []string{"/a"}, true},
+		"only invalid prefixes":  {"a.test", "a,b", []string{"a.test"}, nil, false},
+		"both":                   {"a.test,?", "a,/b", []string{"a.test"}, []string{"/b"}, true},
+		"too many, some of them": {strings.Repeat("a.test,?,", 200), "", nil, nil, false},
+	} {
+		parsed, problems := trigger.Parse(with(map[string]string{"hosts": c.hosts, "pathPrefixes": c.prefixes}))
+		if !cmp.Equal(parsed.Hosts, c.wantHosts) || !cmp.Equal(parsed.PathPrefixes, c.wantPrefixes) ||
+			trigger.Usable(problems) != c.isUsable || len(problems) == 0 {
+			t.Errorf("%s: hosts %q, prefixes %q, problems %q", name, parsed.Hosts, parsed.PathPrefixes, problems)
+		}
 	}
 }
 

@@ -7,24 +7,47 @@ import (
 	"time"
 )
 
-// parseList splits a value at its commas and checks each element. Empty elements are errors, except after the last
-// comma. Without an error there is at least one element.
-func parseList(value string, check func(string) error) ([]string, error) {
-	var elements []string
+// parseList splits a value at its commas and checks each element. It returns the valid elements and the errors of the
+// others. Empty elements are errors, except after the last comma. Without an error there is at least one element. A
+// list that is too long has no valid element.
+func parseList(value string, check func(string) error) (valid []string, invalid []error) {
+	hasEmpty, count := false, 0
 	for element := range strings.SplitSeq(strings.TrimSuffix(value, ","), ",") {
+		count++
 		element = strings.TrimSpace(element)
 		if element == "" {
-			return nil, errors.New("has an empty element between two commas")
+			hasEmpty = true
+			continue
 		}
 		if err := check(element); err != nil {
-			return nil, fmt.Errorf("%.*q: %w", maxShownValue, element, err)
+			invalid = append(invalid, fmt.Errorf("%.*q: %w", maxShownValue, element, err))
+			continue
 		}
-		elements = append(elements, element)
+		valid = append(valid, element)
 	}
-	if len(elements) > maxElements {
-		return nil, fmt.Errorf("has %d elements, the limit is %d: use several ScaledObjects", len(elements), maxElements)
+	if count > maxElements {
+		return nil, []error{fmt.Errorf("has %d elements, the limit is %d: use several ScaledObjects", count, maxElements)}
 	}
-	return elements, nil
+	if hasEmpty {
+		invalid = append(invalid, errors.New("has an empty element between two commas"))
+	}
+	return valid, invalid
+}
+
+// joinErrors returns an error with the texts of at most three errors; nil for none.
+func joinErrors(all []error) error {
+	const limit = 3
+	if len(all) < 2 {
+		return errors.Join(all...)
+	}
+	var texts []string
+	for _, err := range all[:min(limit, len(all))] {
+		texts = append(texts, err.Error())
+	}
+	if more := len(all) - limit; more > 0 {
+		texts = append(texts, fmt.Sprintf("%d more", more))
+	}
+	return errors.New(strings.Join(texts, "; "))
 }
 
 // readEnum parses a value of a fixed set.

@@ -319,8 +319,8 @@ func TestRequestForms(t *testing.T) {
 		{[]string{get, host, "X-Bad Name: 1"}, http.StatusBadRequest},
 		{[]string{get, host, "X-Bad: \x00"}, http.StatusBadRequest},
 		{[]string{get}, http.StatusBadRequest},
-		{[]string{"GET /", host}, http.StatusNotFound}, // HTTP/0.9 has no headers
-		{[]string{get, host, "Host: other.test"}, http.StatusNotFound},
+		{[]string{"GET /", host}, http.StatusNotFound},                   // HTTP/0.9 has no headers
+		{[]string{get, host, "Host: other.test"}, http.StatusBadRequest}, // RFC 9112, section 3.2
 		{[]string{"OPTIONS * HTTP/1.1", host}, http.StatusNotFound},
 		{[]string{"CONNECT shop.example.com:443 HTTP/1.1", host}, http.StatusNotFound},
 	} {
@@ -331,6 +331,54 @@ func TestRequestForms(t *testing.T) {
 		if got := dial(t, r.address).send(get, host); got.backend() != "shop" {
 			t.Errorf("after %q: %+v", c.lines, got)
 		}
+	}
+}
+
+// TestInvalidHosts: a request with several Host headers, or with a Host that is no host with an optional port, reaches
+// no app, neither that of a host in it nor one for all hosts. Envoy joins several headers with commas.
+func TestInvalidHosts(t *testing.T) {
+	t.Parallel()
+	all := hostInputs(t)
+	rest := startBackend(t, "rest")
+	others := newInputs(t, []*backend{rest}, kit.NewScaledObject(namespace, "rest", "rest", 20, "*"))
+	all.ScaledObjects = append(all.ScaledObjects, others.ScaledObjects...)
+	all.Services = append(all.Services, others.Services...)
+	all.EndpointSlices = append(all.EndpointSlices, others.EndpointSlices...)
+	s := serve(t, "DELTA_GRPC", translated(t, all, translate.DefaultOptions()))
+	for _, lines := range [][]string{
+		{"GET / HTTP/1.1", "Host: shop.example.com", "Host: other.test"},
+		{"GET / HTTP/1.1", "Host: shop.example.com", "Host: shop.example.com"},
+		{"GET / HTTP/1.1", "Host: shop.example.com:80", "Host: other.test"},
+		{"GET / HTTP/1.1", "Host: other.test", "host: shop.example.com", "HOST: a.example.com"},
+		{"GET / HTTP/1.1", "Host: a.example.com", "Host: b.example.com"},
+		{"GET / HTTP/1.1", "Host: [2001:db8::1]", "Host: shop.example.com"},
+		{"GET / HTTP/1.1", "Host: paths.example.com:80", "Host: paths.example.com"},
+		{"POST / HTTP/1.1", "Host: shop.example.com:80", "Content-Length: 0", "Host: other.test"},
+		{"GET / HTTP/1.0", "Host: shop.example.com:80", "Host: other.test"},
+	} {
+		got := dial(t, s.address).send(lines...)
+		if got.status != http.StatusBadRequest || got.body != translate.InvalidHostBody {
+			t.Errorf("%q: %+v, want 400", lines, got)
+		}
+	}
+	for _, host := range []string{
+		"shop.example.com,other.test", "shop.example.com:80,other.test", "shop.example.com,", ",shop.example.com",
+		"shop.example.com:80:81", "shop.example.com:http", "shop.example.com:80x", "shop.example.com::80",
+		"user@shop.example.com", "shop.example.com:80@other.test", "[::1]:80,shop.example.com", "::1",
+	} {
+		if got := dial(t, s.address).send("GET / HTTP/1.1", "Host: "+host); got.status != http.StatusBadRequest {
+			t.Errorf("Host %q: %+v, want 400", host, got)
+		}
+	}
+	for host, want := range map[string]string{
+		"shop.example.com:": "shop", "shop.example.com.:80": "shop", "a%2cb.example.com": "wide", "[::2]:80": "rest",
+	} {
+		if got := dial(t, s.address).send("GET / HTTP/1.1", "Host: "+host); got.backend() != want {
+			t.Errorf("Host %q: %+v, want an answer by %s", host, got, want)
+		}
+	}
+	if status, body := s.request(t, "HTTP/2", "shop.example.com:80,other.test", "/", nil); status != http.StatusBadRequest {
+		t.Errorf("over HTTP/2: %d %q, want 400", status, body)
 	}
 }
 

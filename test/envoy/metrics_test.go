@@ -336,3 +336,73 @@ func awaitFlush(t *testing.T, sink *runningSink) {
 	_, arrived := sink.Report()
 	await.Receive(t, "a flush", arrived)
 }
+
+// TestDemandOfHTTP10: requests over HTTP/1.0 are counted and are in flight like others. Requests with an invalid Host
+// are not counted: they reach no application.
+func TestDemandOfHTTP10(t *testing.T) {
+	t.Parallel()
+	key := model.Key{Namespace: namespace, Name: "shop"}
+	sink := startSink(t, port.Open(t), map[model.Key]*metrics.Object{
+		key: {Fleet: namespace, Spec: rateOver(2 * time.Second), Services: []string{"shop"}},
+	})
+	app := startBackend(t, "shop")
+	resources := translated(t, newInputs(t, []*backend{app},
+		kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")), translate.DefaultOptions())
+	s := serve(t, "DELTA_GRPC", resources, [2]string{interval, interval}, sinkAddressChange(t, sink.address))
+	s.await(t, resources)
+	value := func() (metrics.Value, error) { return sink.value(key) }
+	await.True(t, "the demand is known", func() bool {
+		_, err := value()
+		return err == nil
+	})
+	requests := [][]string{
+		{"GET / HTTP/1.0", "Host: shop.example.com"},
+		{"GET / HTTP/1.0", "Host: shop.example.com", "Connection: keep-alive"},
+		{"GET http://SHOP.example.com./ HTTP/1.0"},
+		{"HEAD / HTTP/1.0", "Host: shop.example.com:80"},
+		{"POST / HTTP/1.0", "Host: shop.example.com", "Content-Length: 0"},
+	}
+	const repeats, flushes = 10, 5
+	sent := 0.0
+	await.True(t, "a round of requests is counted", func() bool { // The requests of a late flush are unknown.
+		before := requestsOf(t, sink.registry)["shop"]
+		for range repeats {
+			for _, lines := range requests {
+				if got := dial(t, s.address).send(lines...); got.status != http.StatusOK {
+					t.Fatalf("%q: %+v", lines, got)
+				}
+				sent++
+			}
+			got := dial(t, s.address).send("GET / HTTP/1.0", "Host: shop.example.com:80", "Host: a")
+			if got.status != http.StatusBadRequest {
+				t.Fatalf("several hosts: %+v", got)
+			}
+		}
+		for range flushes {
+			awaitFlush(t, sink)
+			after := requestsOf(t, sink.registry)["shop"]
+			if after > sent {
+				t.Fatalf("%v requests were counted, but only %v were sent", after, sent)
+			}
+			if after-before >= float64(repeats*len(requests)) {
+				return true
+			}
+		}
+		return false
+	})
+	client, answer := dial(t, s.address), make(chan result, 1)
+	go func() { answer <- client.send("GET /held HTTP/1.0", "Host: shop.example.com") }()
+	inFlight := func(want float64) {
+		t.Helper()
+		await.True(t, fmt.Sprint(want, " requests are in flight"), func() bool {
+			got, err := value()
+			return err == nil && got.Concurrency == want
+		})
+	}
+	inFlight(1)
+	close(app.release)
+	if got := <-answer; got.status != http.StatusOK {
+		t.Errorf("the request in flight: %+v", got)
+	}
+	inFlight(0)
+}

@@ -104,8 +104,7 @@ func TestFailingPodIsEjected(t *testing.T) {
 			p := start(t, translated(t, inputs, translate.DefaultOptions()))
 			const cluster, target = "apps/shop/shop", "http://shop.example.com/"
 			await.True(t, "the ejection", func() bool {
-				// As many retries as requests are always possible.
-				if got := p.getMany(t, target, 3); got[http.StatusOK] != 3 {
+				if got := p.getMany(t, target, 20); got[http.StatusOK] != 20 {
 					t.Errorf("responses by status: %v", got)
 				}
 				return p.outlierStat(t, cluster, "ejections_active") == 1

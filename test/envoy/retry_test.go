@@ -3,6 +3,7 @@ package envoy_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 
@@ -30,6 +31,41 @@ func TestConnectFailureIsRetried(t *testing.T) {
 	}
 	if retries := s.stat(t, "cluster.apps/shop/shop.upstream_rq_retry"); retries == 0 {
 		t.Error("the refusing Pod was never tried, so the test proves nothing")
+	}
+}
+
+// TestManyPodsDisappear: most Pods refuse connections, or do not answer them, as if they disappeared together before the
+// EndpointSlice changed. No request fails, although all fail at first at the same time.
+func TestManyPodsDisappear(t *testing.T) {
+	t.Parallel()
+	gone := map[string][]netip.AddrPort{}
+	for range 7 {
+		gone["refuse"] = append(gone["refuse"], refusing())
+	}
+	for range 3 { // Each of them costs a connect timeout.
+		gone["drop"] = append(gone["drop"], silent(t))
+	}
+	for name, addresses := range gone {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inputs := newInputs(t, []*backend{startBackend(t, "shop")},
+				kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
+			for _, address := range addresses {
+				withEndpoint(&inputs, "shop", address)
+			}
+			p := start(t, translated(t, inputs, translate.DefaultOptions()))
+			const requests = 60
+			if got := p.getMany(t, "http://shop.example.com/", requests); got[http.StatusOK] != requests {
+				t.Errorf("responses by status: %v", got)
+			}
+			const cluster = "cluster.apps/shop/shop."
+			if retries := p.stat(t, cluster+"upstream_rq_retry"); retries == 0 {
+				t.Error("no request was retried, so the test proves nothing")
+			}
+			if rejected := p.stat(t, cluster+"upstream_rq_retry_overflow"); rejected != 0 {
+				t.Errorf("%d retries were above a limit", rejected)
+			}
+		})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/envoysettings"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // TestTimeToTheFirstByte: the object's timeout has precedence over the settings of its namespace, and 0s means no limit
@@ -64,5 +65,78 @@ func TestTimeToTheFirstByte(t *testing.T) {
 				t.Errorf("got %d %v, want %d with reason %q", got.status, got.header, c.want, reason)
 			}
 		})
+	}
+}
+
+// TestAnnotatedTimeouts: the timeouts of an object have precedence over the settings of its namespace, and 0s means no
+// limit. The app responds after chunkPause.
+func TestAnnotatedTimeouts(t *testing.T) {
+	t.Parallel()
+	const request, idle = httpv1alpha1.AnnotationRequestTimeout, httpv1alpha1.AnnotationIdleTimeout
+	short := (chunkPause / 3).String()
+	app := startBackend(t, "shop")
+	for name, c := range map[string]struct {
+		annotations          map[string]string
+		settings, path, want string // want is the reason of a 504, empty for 200
+	}{
+		"a request":          {map[string]string{request: short}, "", "slow", translate.ReasonTimeout},
+		"an idle request":    {map[string]string{idle: short}, "", "slow", translate.ReasonTimeout},
+		"a longer request":   {map[string]string{request: "1h"}, "{timeout: 0.1s}", "slow", ""},
+		"no limit":           {map[string]string{request: "0s", idle: "0"}, "{timeout: 0.1s, idle_timeout: 1s}", "slow", ""},
+		"a stream":           {map[string]string{idle: "1m"}, "{idle_timeout: 1h}", "stream", ""},
+		"a shorter request":  {map[string]string{request: short}, "{timeout: 1h}", "slow", translate.ReasonTimeout},
+		"of the settings":    {map[string]string{idle: "1h"}, "{timeout: 0.1s}", "slow", translate.ReasonTimeout},
+		"nothing of its own": {nil, "{idle_timeout: 1h}", "slow", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")
+			for annotation, value := range c.annotations {
+				object = kit.WithAnnotation(object, annotation, value)
+			}
+			inputs := newInputs(t, []*backend{app}, object)
+			parsed := envoysettings.Parse(map[string]string{envoysettings.KeyRoute: c.settings})
+			settings, conflicts := parsed.Settings()
+			if len(parsed.Problems)+len(conflicts) > 0 {
+				t.Fatal(parsed.Problems, conflicts)
+			}
+			inputs.EnvoySettings = resolve.SettingsByNamespace{namespace: settings}
+			p := start(t, translated(t, inputs, translate.DefaultOptions()))
+			status := http.StatusOK
+			if c.want != "" {
+				status = http.StatusGatewayTimeout
+			}
+			got := p.mustGet(t, "http://shop.example.com/"+c.path, nil)
+			if got.status != status || got.header.Get(translate.ReasonHeader) != c.want {
+				t.Errorf("got %d %v, want %d with reason %q", got.status, got.header, status, c.want)
+			}
+		})
+	}
+}
+
+// TestQueuedRequestIsNotIdle: a request waits in the queue for longer than the idle timeout of its object.
+func TestQueuedRequestIsNotIdle(t *testing.T) {
+	t.Parallel()
+	all := hostInputs(t)
+	for i, object := range all.ScaledObjects {
+		if object.Name == "shop" {
+			all.ScaledObjects[i] = kit.WithAnnotation(object, httpv1alpha1.AnnotationIdleTimeout, (chunkPause / 3).String())
+		}
+	}
+	r := startWithReplica(t, "DELTA_GRPC", all)
+	r.enter(t, "at zero", all)
+	client, answer := dial(t, r.address), make(chan result, 1)
+	go func() { answer <- client.send("GET / HTTP/1.1", "Host: shop.example.com") }()
+	await.True(t, "the request is queued", func() bool { return len(answer)+r.queued("shop").Waiting == 1 })
+	// Its response comes after chunkPause.
+	if got := dial(t, r.address).send("GET /slow HTTP/1.1", "Host: a.example.com"); got.backend() != "wide" {
+		t.Errorf("the other app: %+v", got)
+	}
+	r.await(t, r.publishInputs(t, all))
+	if got := <-answer; got.backend() != "shop" {
+		t.Errorf("the queued request: %+v", got)
+	}
+	if got := dial(t, r.address).send("GET /slow HTTP/1.1", "Host: shop.example.com"); got.status != http.StatusGatewayTimeout {
+		t.Errorf("when the app is ready: %+v, want 504", got)
 	}
 }

@@ -181,7 +181,7 @@ func invalidManagedRoutes() []InvalidObject {
 	return rows
 }
 
-// invalidAffinity returns stickiness and session affinity that cannot be parsed, or that browsers reject.
+// invalidAffinity returns stickiness, session affinity and timeouts that cannot be parsed, or that browsers reject.
 func invalidAffinity() []InvalidObject {
 	const fix = `: write {cookie: {}}, {header: <name>} or {sourceAddress: {}}, or remove the annotation`
 	patch := func(annotation, text string) string {
@@ -207,6 +207,13 @@ func invalidAffinity() []InvalidObject {
 			Reason: httpv1alpha1.ReasonInvalidSessionAffinity,
 			Message: `annotation ` + session + `: invalid cookie: name "__Host-shop": browsers accept this prefix only with ` +
 				`secure: true and path /: set these too`,
+		},
+		{
+			Name: "a timeout without a unit", Answers: "canary",
+			Patch:  patch(httpv1alpha1.AnnotationRequestTimeout, `60`),
+			Reason: httpv1alpha1.ReasonInvalidTimeout,
+			Message: `annotation ` + httpv1alpha1.AnnotationRequestTimeout + `: "60" is not a duration of at least 0s: write one ` +
+				`such as 30s or 10m, 0s for no limit, or remove the annotation`,
 		},
 		{
 			Name: "session affinity with an alias", Answers: "canary",

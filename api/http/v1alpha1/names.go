@@ -32,6 +32,12 @@ const (
 	// the form of AnnotationSessionAffinity, which has precedence. The agent writes it before it wires a backend, and
 	// removes it after it has restored the last one. Package internal/model/inherited reads and writes its text.
 	AnnotationAutowireSettings = "http.kedify.io/autowire-settings"
+	// AnnotationRequestTimeout is the maximum time of a request with all its retries to the end of the response, as a Go
+	// duration. 0s means no limit. Without it, the Envoy setting route.timeout applies, otherwise no limit.
+	AnnotationRequestTimeout = "http.kedify.io/request-timeout"
+	// AnnotationIdleTimeout is how long a request, or a WebSocket, may be without a byte in either direction, as a Go
+	// duration. 0s means no limit. Without it, the Envoy setting route.idle_timeout applies, otherwise an hour.
+	AnnotationIdleTimeout = "http.kedify.io/idle-timeout"
 	// AnnotationKeepActive is "false" if the target may scale to zero during a canary. Otherwise it keeps at least
 	// one replica until then, because a Rollout without replicas still advances through its timed steps.
 	AnnotationKeepActive = "http.kedify.io/keep-active-during-canary"
@@ -120,12 +126,17 @@ const (
 	ReasonInvalidStickiness = "InvalidStickiness"
 	// ReasonInvalidSessionAffinity means that AnnotationSessionAffinity is invalid.
 	ReasonInvalidSessionAffinity = "InvalidSessionAffinity"
+	// ReasonInvalidTimeout means that AnnotationRequestTimeout or AnnotationIdleTimeout is no duration of at least 0s. The
+	// previous timeout stays active.
+	ReasonInvalidTimeout = "InvalidTimeout"
 	// ReasonInvalidSpec means that a field of the spec passes the schema but is invalid, such as an unparsable
 	// duration or a number that is too large.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonInvalidHosts means that spec.hosts is empty or contains an invalid host name.
+	// ReasonInvalidHosts means that spec.hosts is empty or contains an invalid host name. The valid hosts are served, and
+	// the previous ones stay active.
 	ReasonInvalidHosts = "InvalidHosts"
-	// ReasonInvalidPathPrefixes means that spec.pathPrefixes contains something other than an absolute path.
+	// ReasonInvalidPathPrefixes means that spec.pathPrefixes contains something other than an absolute path. The valid
+	// prefixes are served, and the previous ones stay active.
 	ReasonInvalidPathPrefixes = "InvalidPathPrefixes"
 	// ReasonInvalidHeaders means that spec.headers contains a name or value that HTTP does not allow (RFC 9110,
 	// section 5).

@@ -18,6 +18,7 @@ func annotationKeys() []string {
 		trigger.KeyHealthcheckPath, trigger.KeyHealthcheckResponse, trigger.KeyTLSSecretName,
 		trigger.KeyWaitingPageEnabled, trigger.KeyWaitingPageConfigMap, trigger.KeySessionAffinity,
 		trigger.KeyConditionWaitTimeout, trigger.KeyResponseHeaderTimeout,
+		trigger.KeyRequestTimeout, trigger.KeyIdleTimeout,
 	}
 }
 

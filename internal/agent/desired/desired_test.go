@@ -172,6 +172,8 @@ spec:
         sessionAffinity: "{cookie: {name: route}}"
         conditionWaitTimeout: 5m
         responseHeaderTimeout: 0s
+        requestTimeout: 1m
+        idleTimeout: 0s
 `
 
 // made is the desired HTTPScaledObject of full.
@@ -185,6 +187,8 @@ metadata:
     http.kedify.io/cold-start-waiting-page-enabled: "true"
     http.kedify.io/condition-wait-timeout: 5m
     http.kedify.io/response-header-timeout: 0s
+    http.kedify.io/request-timeout: 1m
+    http.kedify.io/idle-timeout: 0s
     http.kedify.io/session-affinity: "{cookie: {name: route}}"
     http.kedify.io/external-proxy-metric-key: outbound|80||shop
     http.kedify.io/external-proxy-sources: 10.0.0.0/8,192.0.2.7

@@ -61,5 +61,13 @@ func TestAffinityIsPublished(t *testing.T) {
 		object = kit.WithAnnotation(object, httpv1alpha1.AnnotationSessionAffinity, "header: x-user")
 		s.scaledObjects.Modify(object)
 		expect("session affinity", affinity.Key{}, byUser)
+		object = kit.WithAnnotation(object, httpv1alpha1.AnnotationRequestTimeout, "9s")
+		object = kit.WithAnnotation(object, httpv1alpha1.AnnotationIdleTimeout, "0s")
+		s.scaledObjects.Modify(object)
+		expect("timeouts", affinity.Key{}, byUser)
+		timeouts := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}].Published.Routes[0].Timeouts
+		if want := (model.Timeouts{Request: model.TimeoutOf(9 * time.Second), Idle: model.TimeoutOf(0)}); timeouts != want {
+			t.Errorf("timeouts %+v, want %+v", timeouts, want)
+		}
 	})
 }

@@ -73,6 +73,7 @@ func observedAnnotations() []string {
 		httpv1alpha1.AnnotationWeightedBackends, httpv1alpha1.AnnotationManagedRoutes,
 		httpv1alpha1.AnnotationStickiness, httpv1alpha1.AnnotationSessionAffinity,
 		httpv1alpha1.AnnotationAutowireSettings,
+		httpv1alpha1.AnnotationRequestTimeout, httpv1alpha1.AnnotationIdleTimeout,
 		httpv1alpha1.AnnotationFleet, httpv1alpha1.AnnotationAllowedNamespaces,
 		httpv1alpha1.AnnotationExternalProxyMetricKey, httpv1alpha1.AnnotationExternalProxySources,
 		httpv1alpha1.AnnotationTLSSecretName)

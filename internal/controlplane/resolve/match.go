@@ -22,25 +22,63 @@ const (
 	MaxHeaders = 16
 )
 
-// matchesOf returns the Matches that the spec requests, sorted and without duplicates, and the issues. With issues it
-// returns only the valid Matches. isShared is true for an object of the shared fleet. An error never widens a Match:
-// with invalid headers there are no Matches, and invalid prefixes never mean every path.
-func matchesOf(spec httpv1alpha1.HTTPScaledObjectSpec, isShared bool) ([]model.Match, []issue) {
-	hosts, issues := hostsOf(spec.Hosts, isShared)
+// matchesOf returns the Matches of an object in a fleet, sorted and without duplicates, and the issues. Of hosts and of
+// path prefixes the valid ones are served. If one is invalid, the published ones stay active in addition: it may be a
+// changed one of them. An error never widens a Match: with invalid headers the published Matches stay as they are, and
+// invalid hosts and prefixes never mean every host and every path.
+func matchesOf(
+	spec httpv1alpha1.HTTPScaledObjectSpec, fleet model.Fleet, isShared bool, published []model.Route,
+) ([]model.Match, []issue) {
+	previous := publishedMatches(published, fleet)
+	hosts, hostIssues := hostsOf(spec.Hosts, isShared)
 	prefixes, prefixIssues := prefixesOf(spec.PathPrefixes)
 	headers, headerIssues := headersOf(spec.Headers)
-	issues = slices.Concat(issues, prefixIssues, headerIssues)
+	issues := slices.Concat(hostIssues, prefixIssues, headerIssues)
 	if len(headerIssues) > 0 {
-		return nil, issues
+		return previous, issues
 	}
 	if len(hosts)*len(prefixes) > MaxRoutes {
-		return nil, append(issues, issue{
+		return previous, append(issues, issue{
 			httpv1alpha1.ReasonInvalidHosts,
 			fmt.Sprintf("spec.hosts and spec.pathPrefixes: %d hosts with %d path prefixes each exceed the limit of %d "+
 				"routes: split the object",
 				len(hosts), len(prefixes), MaxRoutes),
 		})
 	}
+	valid := combine(hosts, prefixes, headers)
+	if len(issues) == 0 || len(previous) == 0 {
+		return valid, issues
+	}
+	if len(hostIssues) > 0 {
+		hosts = withPrevious(hosts, previous, func(match model.Match) model.Host { return match.Host })
+	}
+	if len(prefixIssues) > 0 {
+		prefixes = withPrevious(prefixes, previous, func(match model.Match) string { return match.PathPrefix })
+	}
+	switch {
+	case len(hosts) <= MaxHosts && len(hosts)*len(prefixes) <= MaxRoutes:
+		return combine(hosts, prefixes, headers), issues
+	case len(valid) > 0:
+		return valid, issues
+	default:
+		return previous, issues
+	}
+}
+
+// publishedMatches returns the Matches of an object's published Routes. After an object has moved from its own fleet to
+// the shared one, the Matches of AnyHost are omitted: they would be the hosts of all namespaces.
+func publishedMatches(published []model.Route, fleet model.Fleet) []model.Match {
+	var matches []model.Match
+	for _, route := range published {
+		if route.Fleet == fleet || route.Match.Host != model.AnyHost {
+			matches = append(matches, route.Match)
+		}
+	}
+	return matches
+}
+
+// combine returns the sorted Matches of each host with each prefix.
+func combine(hosts []model.Host, prefixes []string, headers []model.Header) []model.Match {
 	matches := make([]model.Match, 0, len(hosts)*len(prefixes))
 	for _, host := range hosts {
 		for _, prefix := range prefixes {
@@ -48,7 +86,22 @@ func matchesOf(spec httpv1alpha1.HTTPScaledObjectSpec, isShared bool) ([]model.M
 		}
 	}
 	slices.SortFunc(matches, model.Match.Compare)
-	return matches, issues
+	return matches
+}
+
+// withPrevious returns values and those of the previous Matches, sorted and without duplicates.
+func withPrevious[T cmp.Ordered](values []T, previous []model.Match, of func(model.Match) T) []T {
+	all := slices.Clone(values)
+	for _, match := range previous {
+		all = append(all, of(match))
+	}
+	return distinct(all)
+}
+
+// distinct sorts values and removes duplicates.
+func distinct[T cmp.Ordered](values []T) []T {
+	slices.Sort(values)
+	return slices.Compact(values)
 }
 
 // hostsOf parses spec.hosts. An empty list means every host, as in the KEDA HTTP add-on, except in the shared fleet:
@@ -124,8 +177,7 @@ func parseAll[T cmp.Ordered](texts []string, reason, field string, parse func(st
 		}
 		parsed = append(parsed, value)
 	}
-	slices.Sort(parsed)
-	return slices.Compact(parsed), issues
+	return distinct(parsed), issues
 }
 
 // tooMany returns the issue of a list that is too long, of which no element is parsed.

@@ -11,8 +11,6 @@ package resolve
 import (
 	"slices"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/fault"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -44,15 +42,15 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 
 // Build resolves the inputs. The rules:
 //
-//   - Hosts, path prefixes and headers are applied together. If one is invalid, the published ones stay active. An
-//     object without published ones is served for its valid hosts and prefixes if all its headers are valid.
+//   - Valid hosts and path prefixes are served. If one is invalid, the published hosts, or prefixes, stay active in
+//     addition. If a header is invalid, the published hosts, prefixes and headers stay as they are.
 //   - Backends are applied together with the header and mirror routes of annotation managed-routes. They are those of
 //     annotation weighted-backends, or without it only the object's own Service. If they are invalid, the published
 //     backends and routes stay active, except a split that the annotation no longer requests. An object without
 //     published ones sends all requests to its own Service.
 //   - Invalid stickiness or session affinity leaves the published one active, if any, and the backends as they are. An
 //     object without published Routes continues with the one in its status.
-//   - An invalid failover Service leaves the published one active, if any.
+//   - An invalid failover Service leaves the published one active, if any. So does an invalid timeout in an annotation.
 //   - A spec that cannot be parsed is ignored completely: the published Routes stay active, and an object without
 //     published Routes is not served.
 //   - Published Routes of a deleted object of the same name do not count.
@@ -153,13 +151,7 @@ func resolveObject(
 			issue{httpv1alpha1.ReasonInvalidSpec, "spec." + object.Spec.Unreadable + ": correct the value"}), allowed}
 	}
 	fleet, fleetIssues := options.fleetOf(object, published)
-	matches, matchIssues := matchesOf(object.Spec, fleet == options.SharedFleet)
-	if len(matchIssues) > 0 && len(published) > 0 {
-		matches = matches[:0]
-		for _, route := range published {
-			matches = append(matches, route.Match)
-		}
-	}
+	matches, matchIssues := matchesOf(object.Spec, fleet, fleet == options.SharedFleet, published)
 	backends, backendIssues := backendsOf(object, lookup)
 	var managed []managedroute.Route
 	if len(backendIssues) == 0 {
@@ -183,6 +175,7 @@ func resolveObject(
 	}
 	stickiness, stickinessIssues := stickinessOf(object, backends, published)
 	sessionAffinity, affinityIssues := sessionAffinityOf(object, backends, lookup, published)
+	timeouts, timeoutIssues := timeoutsOf(object, published)
 	by := ownerOf(object)
 	routes := make([]model.Route, 0, len(matches))
 	for _, match := range matches {
@@ -197,7 +190,7 @@ func resolveObject(
 			Stickiness:    stickiness,
 			Affinity:      sessionAffinity,
 			Failover:      failover,
-			Timeouts:      timeoutsOf(object.Spec.Timeouts),
+			Timeouts:      timeouts,
 			EnvoySettings: options.settings,
 
 			MinReplicas: minReplicas,
@@ -206,7 +199,7 @@ func resolveObject(
 		})
 	}
 	return resolvedObject{routes, problemsOf(object, slices.Concat(matchIssues, backendIssues, stickinessIssues,
-		affinityIssues, failoverIssues, fleetIssues, delegationIssues)...), allowed}
+		affinityIssues, timeoutIssues, failoverIssues, fleetIssues, delegationIssues)...), allowed}
 }
 
 // problemsOf converts issues to Problems of an object.
@@ -222,24 +215,6 @@ func problemsOf(object *httpv1alpha1.HTTPScaledObject, issues ...issue) []model.
 type issue struct {
 	reason  string // one of the reasons of condition Accepted
 	message string
-}
-
-// timeoutsOf converts spec.timeouts.
-func timeoutsOf(timeouts *httpv1alpha1.Timeouts) model.Timeouts {
-	if timeouts == nil {
-		return model.Timeouts{}
-	}
-	return model.Timeouts{
-		ResponseHeader: timeoutOf(timeouts.ResponseHeader), ColdStart: timeoutOf(timeouts.ConditionWait),
-	}
-}
-
-// timeoutOf converts one timeout. A missing or negative duration means the default, and 0 that there is no limit.
-func timeoutOf(duration *metav1.Duration) model.Timeout {
-	if duration == nil || duration.Duration < 0 {
-		return model.Timeout{}
-	}
-	return model.TimeoutOf(duration.Duration)
 }
 
 // healthPathOf returns the path of health checks that the proxy answers, "" for none. A value that is no path is

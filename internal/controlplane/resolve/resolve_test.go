@@ -384,6 +384,53 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
+// TestAnnotatedTimeouts: an invalid timeout leaves the published one active, if any, and the others as they are.
+func TestAnnotatedTimeouts(t *testing.T) {
+	t.Parallel()
+	const request, idle = httpv1alpha1.AnnotationRequestTimeout, httpv1alpha1.AnnotationIdleTimeout
+	const message = " is not a duration of at least 0s: write one such as 30s or 10m, 0s for no limit, or remove the annotation"
+	minute := model.TimeoutOf(time.Minute)
+	for name, c := range map[string]struct {
+		request, idle, wrong string
+		want, published      model.Timeouts
+	}{
+		"neither":     {},
+		"empty":       {request: " ", idle: ""},
+		"both":        {request: "60s", idle: " 1m ", want: model.Timeouts{Request: minute, Idle: minute}},
+		"no limit":    {request: "0", idle: "0s", want: model.Timeouts{Request: model.TimeoutOf(0), Idle: model.TimeoutOf(0)}},
+		"minus zero":  {request: "-0s", want: model.Timeouts{Request: model.TimeoutOf(0)}},
+		"one invalid": {request: "60", idle: "1m", want: model.Timeouts{Idle: minute}, wrong: `annotation ` + request + `: "60"` + message},
+		"negative":    {idle: "-1s", wrong: `annotation ` + idle + `: "-1s"` + message},
+		"published": {
+			request: "1m", idle: "soon", published: model.Timeouts{Request: model.TimeoutOf(1), Idle: model.TimeoutOf(2)},
+			want: model.Timeouts{Request: minute, Idle: model.TimeoutOf(2)}, wrong: `annotation ` + idle + `: "soon"` + message,
+		},
+		"too long": {request: "9999999999h", wrong: `annotation ` + request + `: "9999999999h"` + message},
+	} {
+		object := kit.NewScaledObject("apps", "shop", "shop", 1, "shop.example.com")
+		object = kit.WithAnnotation(kit.WithAnnotation(object, request, c.request), idle, c.idle)
+		inputs := resolve.Inputs{ScaledObjects: []*httpv1alpha1.HTTPScaledObject{object}}
+		inputs.Published, _ = resolve.Build(inputs)
+		inputs.Published.Routes[0].Timeouts = c.published
+		if c.published == (model.Timeouts{}) {
+			inputs.Published = model.Config{}
+		}
+		config, problems := resolve.Build(inputs)
+		if got := config.Routes[0].Timeouts; got != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+		wrong := ""
+		for _, problem := range problems {
+			if problem.Reason == httpv1alpha1.ReasonInvalidTimeout {
+				wrong = problem.Message
+			}
+		}
+		if wrong != c.wrong {
+			t.Errorf("%s: got problem %q, want %q", name, wrong, c.wrong)
+		}
+	}
+}
+
 // TestHealthPath: health checks that the proxy answers are those of a path with a static answer.
 func TestHealthPath(t *testing.T) {
 	t.Parallel()

@@ -20,8 +20,12 @@ import (
 )
 
 const (
-	// connectTimeout is the timeout of a connection attempt to a Pod. A Pod on a failed node does not answer at all.
-	connectTimeout = 5 * time.Second
+	// connectTimeout is the timeout of a connection attempt to a Pod. A Pod that has disappeared, or is on a failed
+	// node, does not answer at all, and the request waits this long before it is retried on another Pod. Linux repeats
+	// a lost SYN after a second (RFC 6298), so one may be lost.
+	connectTimeout = 2 * time.Second
+	// tlsConnectTimeout is the same for TLS, whose handshake it includes. A Pod that has just started may be slow.
+	tlsConnectTimeout = 5 * time.Second
 	// upstreamIdleTimeout is the idle timeout of a connection to a Pod. It is shorter than the 5 s of Node.js, the
 	// shortest among common servers: a request on a connection that the server is closing would fail, and is not
 	// retried.
@@ -62,7 +66,7 @@ func newClusterFactory(options Options) (clusterFactory, error) {
 		options: options, outliers: outliersOf(model.Outliers{}),
 		http: map[model.Protocol]map[string]*anypb.Any{}, mirrors: map[model.Protocol]map[string]*anypb.Any{},
 	}
-	factory.breakers = factory.breakersOf(model.ClusterSettings{})
+	factory.breakers = factory.breakersOf(clusterSpec{})
 	var err error
 	if factory.sockets, err = upstreamSockets(model.UpstreamTLS{}); err != nil {
 		return clusterFactory{}, err
@@ -149,7 +153,7 @@ func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 			EdsConfig:   adsSource(endpointTimeout),
 			ServiceName: spec.name,
 		},
-		ConnectTimeout:  durationpb.New(connectTimeoutOf(settings)),
+		ConnectTimeout:  durationpb.New(connectTimeoutOf(spec.protocol, settings)),
 		LbPolicy:        clusterv3.Cluster_LEAST_REQUEST,
 		CircuitBreakers: f.breakers, OutlierDetection: f.outliers,
 		CommonLbConfig: &clusterv3.Cluster_CommonLbConfig{
@@ -165,8 +169,8 @@ func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 		}
 		cluster.TransportSocketMatches = sockets
 	}
-	if settings != (model.ClusterSettings{}) {
-		cluster.CircuitBreakers, cluster.OutlierDetection = f.breakersOf(settings), outliersOf(settings.Outliers)
+	if settings != (model.ClusterSettings{}) || spec.hasOwnRetryConditions() {
+		cluster.CircuitBreakers, cluster.OutlierDetection = f.breakersOf(spec), outliersOf(settings.Outliers)
 		applyBalance(cluster, settings.Balance)
 	}
 	if err := applyAffinity(cluster, spec.affinity); err != nil {
@@ -176,8 +180,12 @@ func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
 }
 
 // connectTimeoutOf returns the timeout of a connection attempt.
-func connectTimeoutOf(settings model.ClusterSettings) time.Duration {
-	return cmp.Or(cmp.Or(settings.ConnectTimeout, model.TimeoutOf(connectTimeout)).Value, noConnectTimeout)
+func connectTimeoutOf(protocol model.Protocol, settings model.ClusterSettings) time.Duration {
+	standard := connectTimeout
+	if protocol == model.HTTPS {
+		standard = tlsConnectTimeout
+	}
+	return cmp.Or(cmp.Or(settings.ConnectTimeout, model.TimeoutOf(standard)).Value, noConnectTimeout)
 }
 
 // loadAssignment returns endpoints with their health. Draining endpoints keep their requests and receive no new ones,

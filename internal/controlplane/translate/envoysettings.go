@@ -2,6 +2,7 @@ package translate
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -14,10 +15,13 @@ import (
 )
 
 const (
-	// retryBudget is the default limit of concurrent retries in percent of the active requests. In contrast to a fixed
-	// number it suffices at any load for the requests of a failed Pod, if that is one of at least two. With Envoy's 20 %
-	// it would have to be one of five. Retries increase the load of a workload by at most as much.
-	retryBudget = 50
+	// retryBudget is the limit of concurrent retries in percent of the active requests if workloads may have received
+	// them. In contrast to a fixed number it suffices at any load for the requests of a failed Pod, if that is one of at
+	// least two. With Envoy's 20 % it would have to be one of five. Retries increase the load of a workload by at most
+	// as much. minRetries is the number that is always possible.
+	retryBudget, minRetries = 50, 3
+	// noRetryLimit is above every number of concurrent requests.
+	noRetryLimit = math.MaxUint32
 	// outlierFailures, outlierInterval and outlierMax are Envoy's defaults of OutlierDetection, and so is
 	// model.DefaultEjection.
 	outlierFailures = 5
@@ -28,18 +32,29 @@ const (
 	outlierPercent = 50
 )
 
-// retryBudgetOf returns the budget for retries, nil if the settings have a fixed number. Options.MaxRetries concurrent
-// retries are always possible.
-func (f clusterFactory) retryBudgetOf(
-	settings model.ClusterSettings,
-) *clusterv3.CircuitBreakers_Thresholds_RetryBudget {
-	if settings.MaxRetries > 0 {
-		return nil
-	}
-	percent := cmp.Or(settings.RetryBudget.Percent, model.Given[float64]{Value: retryBudget}).Value
-	least := cmp.Or(settings.RetryBudget.MinConcurrency, model.Given[uint32]{Value: f.options.MaxRetries}).Value
-	return &clusterv3.CircuitBreakers_Thresholds_RetryBudget{
-		BudgetPercent: &typev3.Percent{Value: percent}, MinRetryConcurrency: wrapperspb.UInt32(least),
+// hasOwnRetryConditions reports whether the settings replace safeConditions.
+func (c clusterSpec) hasOwnRetryConditions() bool { return c.settings.OfRoute().RetryOn != "" }
+
+// limitRetries sets the limit of concurrent retries.
+//
+// By default there is none: no workload can have received the requests, so retries add no load to it. If several Pods
+// disappear at once, all requests to them fail at the same time. Then a budget is of no use, because a request that
+// waits for its retry is not active: Envoy would answer all but the minimum with 503.
+func (f clusterFactory) limitRetries(thresholds *clusterv3.CircuitBreakers_Thresholds, spec clusterSpec) {
+	settings := spec.settings.OfCluster()
+	switch {
+	case settings.MaxRetries > 0:
+		thresholds.MaxRetries = wrapperspb.UInt32(settings.MaxRetries)
+	case f.options.MaxRetries == 0 && !spec.hasOwnRetryConditions() && settings.RetryBudget == model.RetryBudget{}:
+		thresholds.MaxRetries = wrapperspb.UInt32(noRetryLimit)
+	default:
+		most := cmp.Or(f.options.MaxRetries, minRetries)
+		percent := cmp.Or(settings.RetryBudget.Percent, model.Given[float64]{Value: retryBudget}).Value
+		least := cmp.Or(settings.RetryBudget.MinConcurrency, model.Given[uint32]{Value: most}).Value
+		thresholds.MaxRetries = wrapperspb.UInt32(most)
+		thresholds.RetryBudget = &clusterv3.CircuitBreakers_Thresholds_RetryBudget{
+			BudgetPercent: &typev3.Percent{Value: percent}, MinRetryConcurrency: wrapperspb.UInt32(least),
+		}
 	}
 }
 
@@ -68,15 +83,16 @@ func outliersOf(settings model.Outliers) *clusterv3.OutlierDetection {
 }
 
 // breakersOf returns the circuit breakers of a cluster. The options apply unless the settings replace them.
-func (f clusterFactory) breakersOf(settings model.ClusterSettings) *clusterv3.CircuitBreakers {
-	return &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
+func (f clusterFactory) breakersOf(spec clusterSpec) *clusterv3.CircuitBreakers {
+	settings := spec.settings.OfCluster()
+	thresholds := &clusterv3.CircuitBreakers_Thresholds{
 		Priority:           corev3.RoutingPriority_DEFAULT,
 		MaxConnections:     wrapperspb.UInt32(cmp.Or(settings.MaxConnections, f.options.MaxConnections)),
 		MaxPendingRequests: wrapperspb.UInt32(cmp.Or(settings.MaxPendingRequests, f.options.MaxPendingRequests)),
 		MaxRequests:        wrapperspb.UInt32(cmp.Or(settings.MaxRequests, f.options.MaxRequests)),
-		MaxRetries:         wrapperspb.UInt32(cmp.Or(settings.MaxRetries, f.options.MaxRetries)),
-		RetryBudget:        f.retryBudgetOf(settings),
-	}}}
+	}
+	f.limitRetries(thresholds, spec)
+	return &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{thresholds}}
 }
 
 // applyBalance sets the load balancing policy of a cluster; without a policy it changes nothing.

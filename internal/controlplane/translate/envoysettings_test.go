@@ -2,11 +2,13 @@ package translate_test
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"testing"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -39,12 +41,12 @@ func TestSettingsOfClusters(t *testing.T) {
 		"round robin": {model.ClusterSettings{Balance: model.Balance{Policy: "ROUND_ROBIN", SlowStart: time.Minute, MinWeight: share}, ConnectTimeout: model.TimeoutOf(time.Second)}, `
 			{"connectTimeout": "1s", "roundRobinLbConfig": {"slowStartConfig": {"slowStartWindow": "60s", "minWeightPercent": {"value": 1}}}}`},
 		"least request": {model.ClusterSettings{Balance: model.Balance{Policy: "LEAST_REQUEST", ChoiceCount: 4}}, `
-			{"connectTimeout": "5s", "lbPolicy": "LEAST_REQUEST", "leastRequestLbConfig": {"choiceCount": 4}}`},
+			{"connectTimeout": "2s", "lbPolicy": "LEAST_REQUEST", "leastRequestLbConfig": {"choiceCount": 4}}`},
 		"random": {
 			model.ClusterSettings{Balance: model.Balance{Policy: "RANDOM"}, MaxRequests: 5},
-			`{"connectTimeout": "5s", "lbPolicy": "RANDOM"}`,
+			`{"connectTimeout": "2s", "lbPolicy": "RANDOM"}`,
 		},
-		"circuit breaker": {model.ClusterSettings{MaxRequests: 5}, `{"connectTimeout": "5s", "lbPolicy": "LEAST_REQUEST"}`},
+		"circuit breaker": {model.ClusterSettings{MaxRequests: 5}, `{"connectTimeout": "2s", "lbPolicy": "LEAST_REQUEST"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +83,8 @@ func TestSettingsOfClusters(t *testing.T) {
 	}
 }
 
-// TestFailuresOfConnections has the retry budget and the ejection of endpoints, without settings and with all of them.
+// TestFailuresOfConnections has the limit of retries and the ejection of endpoints, without settings and with all of
+// them.
 func TestFailuresOfConnections(t *testing.T) {
 	t.Parallel()
 	const ejection = `"splitExternalLocalOriginErrors": true, "consecutive5xx": 0, "enforcingConsecutive5xx": 0,
@@ -91,8 +94,7 @@ func TestFailuresOfConnections(t *testing.T) {
 		want     string
 	}{
 		"default": {model.ClusterSettings{}, `{"circuitBreakers": {"thresholds": [{"maxConnections": 8192,
-			"maxPendingRequests": 8192, "maxRequests": 8192, "maxRetries": 3,
-			"retryBudget": {"budgetPercent": {"value": 50}, "minRetryConcurrency": 3}}]}, "outlierDetection": {` + ejection + `
+			"maxPendingRequests": 8192, "maxRequests": 8192, "maxRetries": 4294967295}]}, "outlierDetection": {` + ejection + `
 			"consecutiveLocalOriginFailure": 5, "maxEjectionPercent": 50, "interval": "10s", "baseEjectionTime": "30s",
 			"maxEjectionTime": "300s"}}`},
 		"a number of retries, and long ejections": {
@@ -139,6 +141,96 @@ func TestFailuresOfConnections(t *testing.T) {
 	}
 }
 
+// TestLimitOfRetries: retries of requests that a workload may have received have a budget. Others have one only if the
+// settings or the options do.
+func TestLimitOfRetries(t *testing.T) {
+	t.Parallel()
+	type limits struct {
+		most, least uint32 // least is 0 without a budget
+		retries     uint32 // of a request
+		conditions  string
+	}
+	const unlimited, safe = math.MaxUint32, "connect-failure,refused-stream"
+	for name, c := range map[string]struct {
+		options  uint32
+		settings model.EnvoySettings
+		want     limits
+	}{
+		"the defaults": {0, model.EnvoySettings{}, limits{unlimited, 0, 10, safe}},
+		"an operator's number": {
+			5, model.EnvoySettings{}, limits{5, 5, 10, safe},
+		},
+		"fewer retries": {
+			0, model.EnvoySettings{Route: model.RouteSettings{Retries: model.Given[uint32]{Value: 1, IsGiven: true}}},
+			limits{unlimited, 0, 1, safe},
+		},
+		"no retries": {
+			0, model.EnvoySettings{Route: model.RouteSettings{Retries: model.Given[uint32]{IsGiven: true}}},
+			limits{unlimited, 0, 0, safe},
+		},
+		"other conditions": {
+			0, model.EnvoySettings{Route: model.RouteSettings{RetryOn: "5xx"}}, limits{3, 3, 2, "5xx"},
+		},
+		"other conditions, and an operator's number": {
+			7, model.EnvoySettings{Route: model.RouteSettings{RetryOn: "reset"}}, limits{7, 7, 2, "reset"},
+		},
+		"a number": {
+			0, model.EnvoySettings{Cluster: model.ClusterSettings{MaxRetries: 9}}, limits{9, 0, 10, safe},
+		},
+		"a budget": {
+			0, model.EnvoySettings{Cluster: model.ClusterSettings{RetryBudget: model.RetryBudget{
+				Percent: model.Given[float64]{Value: 20, IsGiven: true},
+			}}}, limits{3, 3, 10, safe},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			options := translate.DefaultOptions()
+			options.MaxRetries = c.options
+			route := routeWithSettings(&c.settings)
+			resources, err := options.Envoy(model.Config{
+				Routes:   []model.Route{route},
+				Services: map[model.ServicePort]model.Endpoints{route.Backends[0].ServicePort(): {}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkValid(t, resources)
+			threshold := as[*clusterv3.Cluster](t, resources[resourcev3.ClusterType]["apps/shop/shop"]).
+				GetCircuitBreakers().GetThresholds()[0]
+			scope := as[*routev3.ScopedRouteConfiguration](t, resources[resourcev3.ScopedRouteType]["shop.test"])
+			routes := scope.GetRouteConfiguration().GetVirtualHosts()[0].GetRoutes()
+			policy := routes[len(routes)-1].GetRoute().GetRetryPolicy()
+			got := limits{
+				threshold.GetMaxRetries().GetValue(), threshold.GetRetryBudget().GetMinRetryConcurrency().GetValue(),
+				policy.GetNumRetries().GetValue(), policy.GetRetryOn(),
+			}
+			if got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestConnectTimeout: the handshake of TLS is part of a connection attempt.
+func TestConnectTimeout(t *testing.T) {
+	t.Parallel()
+	for protocol, want := range map[model.Protocol]time.Duration{
+		model.HTTP1: 2 * time.Second, model.HTTP2: 2 * time.Second, model.HTTPS: 5 * time.Second,
+	} {
+		route := routeWithSettings(nil)
+		route.Backends[0].Protocol = protocol
+		resources := envoy(t, model.Config{
+			Routes:   []model.Route{route},
+			Services: map[model.ServicePort]model.Endpoints{route.Backends[0].ServicePort(): {}},
+		})
+		made := as[*clusterv3.Cluster](t, resources[resourcev3.ClusterType]["apps/shop/shop"])
+		if got := made.GetConnectTimeout().AsDuration(); got != want {
+			t.Errorf("%s: %v, want %v", protocol, got, want)
+		}
+	}
+}
+
 // TestSettingsChange changes the settings of an object: only the affected resources are updated.
 func TestSettingsChange(t *testing.T) {
 	t.Parallel()
@@ -151,9 +243,11 @@ func TestSettingsChange(t *testing.T) {
 		clusters int
 	}{
 		{nil, 1},
-		{&model.EnvoySettings{Route: model.RouteSettings{RetryOn: "5xx"}}, 0},
+		{&model.EnvoySettings{Route: model.RouteSettings{Timeout: model.Given[time.Duration]{Value: 1, IsGiven: true}}}, 0},
+		{&model.EnvoySettings{Route: model.RouteSettings{RetryOn: "5xx"}}, 1}, // Its retries have a limit.
+		{&model.EnvoySettings{Route: model.RouteSettings{RetryOn: "reset"}}, 0},
 		{&model.EnvoySettings{Route: model.RouteSettings{RetryOn: "5xx"}, Cluster: model.ClusterSettings{MaxRequests: 1}}, 1},
-		{&model.EnvoySettings{Cluster: model.ClusterSettings{MaxRequests: 1}}, 0},
+		{&model.EnvoySettings{Cluster: model.ClusterSettings{MaxRequests: 1}}, 1},
 		{nil, 1},
 	} {
 		route := routeWithSettings(step.settings)

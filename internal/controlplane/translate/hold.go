@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -90,23 +91,16 @@ type Hold struct {
 }
 
 // HoldTimeouts returns the maximum time in the queue of a Route. It is the time of the failover, the object's own
-// timeout or defaultTimeout, and at most MaxHold. fallbackTimeout applies to requests in the fallback listener, for
-// which the timeouts of the response are already running.
+// timeout or defaultTimeout, and at most MaxHold, which 0 means, too. fallbackTimeout applies to requests in the
+// fallback listener, for which the timeouts of the response are already running.
 func HoldTimeouts(route model.Route, defaultTimeout time.Duration) (timeout, fallbackTimeout time.Duration) {
-	own := route.Timeouts.ColdStart
+	own := cmp.Or(route.Timeouts.ColdStart, model.TimeoutOf(defaultTimeout))
 	if route.Failover != nil {
 		own = model.TimeoutOf(route.Failover.Timeout)
 	}
-	switch {
-	case !own.IsGiven:
-		timeout = min(defaultTimeout, MaxHold)
-	case own.Value == 0:
-		timeout = MaxHold
-	default:
-		timeout = min(own.Value, MaxHold)
-	}
+	timeout = min(cmp.Or(own.Value, MaxHold), MaxHold)
 	fallbackTimeout = timeout
-	for _, limit := range []time.Duration{responseHeaderTimeout(route), route.EnvoySettings.OfRoute().Timeout.Value} {
+	for _, limit := range []time.Duration{responseHeaderTimeout(route), requestTimeout(route), idleTimeout(route)} {
 		if limit > 0 {
 			const half = 2 // of a short limit
 			fallbackTimeout = min(fallbackTimeout, max(limit-fallbackMargin, limit/half))

@@ -282,6 +282,20 @@ func TestHoldTimeouts(t *testing.T) {
 			withSettings(timeouts(model.Timeout{}, none), model.RouteSettings{PerTryTimeout: minute}),
 			20 * time.Minute, 20 * time.Minute,
 		},
+		"timeout of the whole request of the object": {
+			model.Route{Timeouts: model.Timeouts{Request: minute, Idle: hour}}, 20 * time.Minute, 58 * time.Second,
+		},
+		"idle timeout of the object": {
+			withSettings(model.Route{Timeouts: model.Timeouts{Idle: second}}, model.RouteSettings{IdleTimeout: hour}),
+			20 * time.Minute, time.Second / 2,
+		},
+		"idle timeout in the settings": {
+			withSettings(unset, model.RouteSettings{IdleTimeout: minute}), 20 * time.Minute, 58 * time.Second,
+		},
+		"no idle timeout of the object": {
+			withSettings(model.Route{Timeouts: model.Timeouts{Idle: none}}, model.RouteSettings{IdleTimeout: minute}),
+			20 * time.Minute, 20 * time.Minute,
+		},
 		"timeout of the whole request": {
 			withSettings(unset, model.RouteSettings{Timeout: model.Given[time.Duration](minute)}),
 			20 * time.Minute, 58 * time.Second,
@@ -293,5 +307,8 @@ func TestHoldTimeouts(t *testing.T) {
 				t.Errorf("%v and %v, want %v and %v", held, caught, c.held, c.caught)
 			}
 		})
+	}
+	if held, caught := translate.HoldTimeouts(unset, 0); held != translate.MaxHold || caught != translate.MaxHold {
+		t.Errorf("without a limit: %v and %v, want %v", held, caught, translate.MaxHold)
 	}
 }

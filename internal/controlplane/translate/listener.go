@@ -70,7 +70,7 @@ func (o Options) listener() (*listenerv3.Listener, error) {
 //   - The path is normalized (RFC 3986, section 6.2.2.3) before it is matched, so that /app/../admin matches as
 //     /admin, as it does in the workload. Repeated and escaped slashes are preserved by default, because they are
 //     significant for workloads: see Strictness.
-//   - The workload receives the Host that the client sent.
+//   - The workload receives the Host that the client sent. A request with an invalid Host is rejected, see hostFilter.
 //   - Headers of clients whose names begin with x-envoy- are removed, see clientHeaders.
 //   - Responses of the workload are not modified: the Server header is preserved, and no x-envoy-* header is added.
 //   - A request id from a proxy in front is preserved.
@@ -100,16 +100,23 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 	return manager, nil
 }
 
-// mainFilters returns the filters of the listener for clients.
+// mainFilters returns the filters of the listener for clients. Requests in the fallback listener have passed
+// hostFilter already.
 func (o Options) mainFilters() ([]*hcmv3.HttpFilter, error) {
-	if !o.Hold.isEnabled() {
-		return httpFilters()
-	}
-	hold, err := holdFilter(HoldName)
+	host, err := hostFilter()
 	if err != nil {
 		return nil, err
 	}
-	return httpFilters(hold)
+	var holdFilters []*hcmv3.HttpFilter
+	if o.Hold.isEnabled() {
+		hold, err := holdFilter(HoldName)
+		if err != nil {
+			return nil, err
+		}
+		holdFilters = append(holdFilters, hold)
+	}
+	filters, err := httpFilters(holdFilters...)
+	return append([]*hcmv3.HttpFilter{host}, filters...), err
 }
 
 // httpFilters returns the filters in the order of execution. holdFilters are between the scope fallback filter, which
@@ -132,6 +139,7 @@ func httpFilters(holdFilters ...*hcmv3.HttpFilter) ([]*hcmv3.HttpFilter, error) 
 // localReplyConfig modifies responses that Envoy generates, so that clients can distinguish them from those of the
 // workload. A response contains ReasonHeader if the workload may have received the request, and Retry-After if it has
 // not. A 404 has a body that names its source. Responses of the interceptor contain their own Retry-After and reason.
+// A request with an invalid Host is answered with 400.
 // The first mapper that matches applies; after a retry, the flags of both attempts are set. The response flags:
 //
 //   - UT: a timeout of the response has expired. SI: nothing was sent or received for the idle timeout.
@@ -142,6 +150,7 @@ func httpFilters(holdFilters ...*hcmv3.HttpFilter) ([]*hcmv3.HttpFilter, error) 
 //   - UAEX: the call to the interceptor failed.
 func localReplyConfig() *hcmv3.LocalReplyConfig {
 	return &hcmv3.LocalReplyConfig{Mappers: []*hcmv3.ResponseMapper{
+		invalidHostMapper(),
 		flagMapper(ReasonHeader, ReasonTimeout, "UT", "SI"),
 		flagMapper(ReasonHeader, ReasonReset, "UC", "UR", "LR", "UPE"),
 		flagMapper("retry-after", retryAfter, "UH", "UF", "UO", "UAEX"),

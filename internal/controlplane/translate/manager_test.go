@@ -8,6 +8,7 @@ import (
 
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	streamlogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/stream/v3"
+	rbacfilterv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/rbac/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	earlyv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/http/early_header_mutation/header_mutation/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
@@ -170,4 +171,38 @@ func FuzzIgnoredUpgrades(f *testing.F) {
 			t.Errorf("%q: ignored: %t, want %t", text, got, want)
 		}
 	})
+}
+
+// TestInvalidHosts: the filter of the listeners for clients denies a Host that is no host with an optional port.
+func TestInvalidHosts(t *testing.T) {
+	t.Parallel()
+	for name, manager := range managers(t) {
+		rules, first := new(rbacfilterv3.RBAC), manager.GetHttpFilters()[0]
+		isFallback := name == translate.HoldName // Its requests have passed another listener.
+		if err := first.GetTypedConfig().UnmarshalTo(rules); (err == nil) == isFallback {
+			t.Fatalf("%s: the first filter is %s: %v", name, first.GetName(), err)
+		}
+		if isFallback {
+			continue
+		}
+		policy := rules.GetRules().GetPolicies()["invalid-host"]
+		text := policy.GetPermissions()[0].GetHeader().GetStringMatch().GetSafeRegex().GetRegex()
+		denied := regexp.MustCompile("(?s)^(?:" + text + ")$")
+		for _, host := range []string{
+			"", "a", "a.test", "a.test:", "a.test:80", "A.test.:8080", "*", "*.a.test", "[::1]", "[::1]:80", "[2001:db8::1]",
+			"10.0.0.1:80", "under_score", "a%2cb", "a;b", "no-host.invalid",
+		} {
+			if denied.MatchString(host) {
+				t.Errorf("%s: %q is denied", name, host)
+			}
+		}
+		for _, host := range []string{
+			"a,b", "a,", ",", "a:80,b", "a:80:b", "a:b", "a::80", "u@a", "u:p@a:80", "@", "::1", ":x", "[::1],a",
+			"[::1]:80,[::2]",
+		} {
+			if !denied.MatchString(host) {
+				t.Errorf("%s: %q is not denied", name, host)
+			}
+		}
+	}
 }

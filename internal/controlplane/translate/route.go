@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -18,10 +19,15 @@ import (
 const (
 	// streamIdleTimeout is how long a request or an upgraded connection may be idle in both directions.
 	streamIdleTimeout = time.Hour
-	// retries is the number of retries of a request. hostAttempts is how often a retry selects another Pod because
-	// the selected one was already tried. Selection is random: with two Pods, a retry reaches the failed one again in
-	// 1 of 16 cases with 3 attempts, and in 1 of 2000 with 10.
-	retries, hostAttempts = 2, 10
+	// safeRetries is the number of retries of a request that no workload can have received. So many Pods may have
+	// disappeared at once, before the proxy knows it. retries is the number with other conditions for a retry.
+	safeRetries, retries = 10, 2
+	// safeConditions are the default conditions for a retry: no workload can have received the request.
+	safeConditions = "connect-failure,refused-stream"
+	// hostAttempts is how often a retry selects another Pod because the selected one was already tried. Selection is
+	// random. With ten Pods of which nine were tried, a retry reaches one of these again in 1 of 32 cases with 32
+	// attempts, and in 1 of 3 with 10. With two Pods it practically never does.
+	hostAttempts = 32
 )
 
 // errNoWeight is the error for a Route without a backend that may receive requests.
@@ -136,8 +142,8 @@ func (f scopeFactory) routeAction(
 //
 // A request is retried only if no workload can have seen it: the connection to the Pod failed, or the Pod rejected
 // the stream without processing (REFUSED_STREAM, RFC 9113, section 8.7). The retry goes to another Pod of the same
-// cluster, so the traffic split does not change. A timeout is not retried. All of these are defaults, see
-// model.RouteSettings.
+// cluster, so the traffic split does not change. A timeout of the response is not retried. All of these are defaults,
+// see model.RouteSettings.
 func (f scopeFactory) actionWithLimits(
 	route model.Route, services map[model.ServicePort]model.Endpoints,
 ) *routev3.RouteAction {
@@ -146,13 +152,16 @@ func (f scopeFactory) actionWithLimits(
 	if timeout := responseHeaderTimeout(route); timeout > 0 {
 		perTry = timeoutOf(timeout)
 	}
+	idle := idleTimeout(route)
+	if idle > 0 && f.holdConfigs.hold != nil && slices.Contains(model.WaitsForEndpoint(route, services), true) {
+		idle = max(idle, streamIdleTimeout) // A queued request is idle.
+	}
 	return &routev3.RouteAction{
-		Timeout:     timeoutOf(settings.Timeout.Value),
-		IdleTimeout: durationpb.New(cmp.Or(settings.IdleTimeout, model.TimeoutOf(streamIdleTimeout)).Value),
+		Timeout:     timeoutOf(requestTimeout(route)),
+		IdleTimeout: timeoutOf(idle),
 		RetryPolicy: &routev3.RetryPolicy{
-			RetryOn: cmp.Or(settings.RetryOn, "connect-failure,refused-stream"),
-			NumRetries: wrapperspb.UInt32(cmp.Or(settings.Retries,
-				model.Given[uint32]{Value: retries}).Value),
+			RetryOn:                       cmp.Or(settings.RetryOn, safeConditions),
+			NumRetries:                    wrapperspb.UInt32(retriesOf(settings)),
 			PerTryTimeout:                 perTry,
 			RetryHostPredicate:            f.retries,
 			RetryPriority:                 f.retryPriority(route, services),
@@ -160,6 +169,18 @@ func (f scopeFactory) actionWithLimits(
 			RetriableStatusCodes:          retryCodes(settings.RetryCodes),
 			RetryBackOff:                  backOff(settings.BackOff),
 		},
+	}
+}
+
+// retriesOf returns the maximum number of retries of a request.
+func retriesOf(settings model.RouteSettings) uint32 {
+	switch {
+	case settings.Retries.IsGiven:
+		return settings.Retries.Value
+	case settings.RetryOn == "":
+		return safeRetries
+	default:
+		return retries
 	}
 }
 
@@ -180,6 +201,16 @@ func timeoutOf(limit time.Duration) *durationpb.Duration {
 // precedence over the settings.
 func responseHeaderTimeout(route model.Route) time.Duration {
 	return cmp.Or(route.Timeouts.ResponseHeader, route.EnvoySettings.OfRoute().PerTryTimeout).Value
+}
+
+// requestTimeout returns the maximum time of a request with all its retries to the end of the response, 0 for none.
+func requestTimeout(route model.Route) time.Duration {
+	return cmp.Or(route.Timeouts.Request, model.Timeout(route.EnvoySettings.OfRoute().Timeout)).Value
+}
+
+// idleTimeout returns how long a request may be idle in both directions, 0 for no limit.
+func idleTimeout(route model.Route) time.Duration {
+	return cmp.Or(route.Timeouts.Idle, route.EnvoySettings.OfRoute().IdleTimeout, model.TimeoutOf(streamIdleTimeout)).Value
 }
 
 // retryCodes returns the status codes that are set.

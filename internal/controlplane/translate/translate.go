@@ -41,10 +41,12 @@ type Options struct {
 	TrustedHops uint32
 	// Strictness configures how the proxy handles requests that an application may interpret differently.
 	Strictness Strictness
-	// MaxConnections, MaxPendingRequests, MaxRequests and MaxRetries are the circuit breakers of each cluster in each
-	// proxy. A request above one of the first three limits is answered with 503. More than MaxRetries concurrent retries
-	// are possible within the retry budget.
-	MaxConnections, MaxPendingRequests, MaxRequests, MaxRetries uint32
+	// MaxConnections, MaxPendingRequests and MaxRequests are the circuit breakers of each cluster in each proxy. A
+	// request above one of these limits is answered with 503.
+	MaxConnections, MaxPendingRequests, MaxRequests uint32
+	// MaxRetries is the number of concurrent retries that are always possible. More are possible within the retry
+	// budget. With 0, only retries of requests that a workload may have received have limits.
+	MaxRetries uint32
 	// TLS enables the listener on TLSPort for the hosts that have a certificate.
 	TLS bool
 	// IPv6 enables IPv6Listeners, for a discovery server that sends them to proxies with an IPv6 address only.
@@ -65,7 +67,6 @@ func DefaultOptions() Options {
 		MaxConnections:     8192,
 		MaxPendingRequests: 8192,
 		MaxRequests:        8192,
-		MaxRetries:         3,
 	}
 }
 

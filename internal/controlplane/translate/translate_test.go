@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/google/go-cmp/cmp"
 
@@ -109,6 +111,69 @@ func TestDefaults(t *testing.T) {
 	}
 	if patience := manager.GetScopedRoutes().GetScopedRds().GetScopedRdsConfigSource().GetInitialFetchTimeout(); patience == nil || patience.AsDuration() != 0 {
 		t.Errorf("a proxy without routes would serve 404 after %v", patience)
+	}
+}
+
+// TestRequestAndIdleTimeout: the object has precedence over the settings, also if it sets no limit. A queued request
+// may be idle.
+func TestRequestAndIdleTimeout(t *testing.T) {
+	t.Parallel()
+	none, second, day := model.TimeoutOf(0), model.TimeoutOf(time.Second), model.TimeoutOf(24*time.Hour)
+	settings := func(request, idle model.Timeout) *model.EnvoySettings {
+		return &model.EnvoySettings{Route: model.RouteSettings{
+			Timeout: model.Given[time.Duration](request), IdleTimeout: idle,
+		}}
+	}
+	for name, c := range map[string]struct {
+		object        model.Timeouts
+		settings      *model.EnvoySettings
+		request, idle time.Duration // 0 for none
+		queued        time.Duration // idle timeout of a queued request
+	}{
+		"neither":      {idle: time.Hour, queued: time.Hour},
+		"the settings": {settings: settings(second, second), request: time.Second, idle: time.Second, queued: time.Hour},
+		"the object": {
+			object:  model.Timeouts{Request: second, Idle: second},
+			request: time.Second, idle: time.Second, queued: time.Hour,
+		},
+		"both": {
+			object: model.Timeouts{Request: second, Idle: day}, settings: settings(day, second),
+			request: time.Second, idle: 24 * time.Hour, queued: 24 * time.Hour,
+		},
+		"none of the object": {object: model.Timeouts{Request: none, Idle: none}, settings: settings(second, second)},
+		"none in settings":   {settings: settings(none, none)},
+		"a nanosecond": {
+			object:  model.Timeouts{Request: model.TimeoutOf(1), Idle: model.TimeoutOf(1)},
+			request: time.Millisecond, idle: time.Millisecond, queued: time.Hour,
+		},
+		"centuries": {
+			object:  model.Timeouts{Request: model.TimeoutOf(math.MaxInt64), Idle: model.TimeoutOf(math.MaxInt64)},
+			request: 100 * 365 * 24 * time.Hour, idle: 100 * 365 * 24 * time.Hour, queued: 100 * 365 * 24 * time.Hour,
+		},
+	} {
+		route := routeWithSettings(c.settings)
+		route.Timeouts = c.object
+		for isQueued, want := range map[bool]time.Duration{false: c.idle, true: c.queued} {
+			var endpoints model.Endpoints
+			if !isQueued {
+				endpoints.Ready = []netip.AddrPort{netip.MustParseAddrPort("10.0.0.1:80")}
+			}
+			resources, err := holdOptions().Envoy(model.Config{
+				Routes:   []model.Route{route},
+				Services: map[model.ServicePort]model.Endpoints{route.Backends[0].ServicePort(): endpoints},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkValid(t, resources)
+			scope := as[*routev3.ScopedRouteConfiguration](t, resources[resourcev3.ScopedRouteType]["shop.test"])
+			routes := scope.GetRouteConfiguration().GetVirtualHosts()[0].GetRoutes()
+			action := routes[len(routes)-1].GetRoute()
+			request, idle := action.GetTimeout().AsDuration(), action.GetIdleTimeout().AsDuration()
+			if request != c.request || idle != want {
+				t.Errorf("%s, queued: %t: timeouts %v and %v, want %v and %v", name, isQueued, request, idle, c.request, want)
+			}
+		}
 	}
 }
 

@@ -287,7 +287,8 @@ func (t *Translator) translateBackend(
 // equal reports whether two clusters are equal.
 func (c clusterSpec) equal(other clusterSpec) bool {
 	return c.name == other.name && c.protocol == other.protocol && c.isMirror == other.isMirror &&
-		c.affinity == other.affinity && c.settings.OfCluster() == other.settings.OfCluster()
+		c.affinity == other.affinity && c.settings.OfCluster() == other.settings.OfCluster() &&
+		c.hasOwnRetryConditions() == other.hasOwnRetryConditions()
 }
 
 // hasName reports whether another cluster has the same name.

@@ -46,14 +46,17 @@ const (
 const defaultLabelValue = "in-progress"
 
 // stickinessKey is a key of the router kedify/http. Here the Gateway decides which version receives the requests of a
-// client: by sessionPersistence of the rule, which the router leaves as it is (GEP-1619). No condition of a route
-// reports that a Gateway ignores the field; the GatewayClass lists the features that it supports.
+// client: by sessionPersistence of the rule, which the router leaves as it is. A session persists even if the weight of
+// its backend is 0 (GEP-1619), so an abort with this field would not remove users from the canary. Whether a Gateway has
+// the field cannot be read: package features of Gateway API 1.6 has no name for it, so no GatewayClass lists it, and no
+// condition of a route reports that it is ignored.
 const stickinessKey = "stickiness"
 
 // errStickiness is the error for stickinessKey.
 var errStickiness = errors.New(configField + " has the key " + stickinessKey + ", which this router cannot " +
-	"implement: remove it and set sessionPersistence on the rule of the route, if status.supportedFeatures of the GatewayClass has " +
-	"HTTPRouteSessionPersistence (GRPCRouteSessionPersistence for a GRPCRoute)")
+	"implement: sessions of a Gateway take precedence over weights, even over weight 0 (GEP-1619), so that an abort would " +
+	"leave users on the aborted version, and no GatewayClass reports whether it has sessions: remove the key, and use the " +
+	"router kedify/http, or a header route for selected users")
 
 // kinds returns the kinds of routes, in the order in which they are handled.
 func kinds() []route.Kind {

@@ -58,8 +58,10 @@ func TestInvalidConfigurations(t *testing.T) {
 		"a label's key": {`{"httpRoute":"web","inProgressLabelKey":"a b"}`, field +
 			`.inProgressLabelKey is "a b", which cannot be a label's key: `},
 		"stickiness": {`{"httpRoute":"web","stickiness":{"cookie":{}}}`, field + ` has the key stickiness, which this router ` +
-			`cannot implement: remove it and set sessionPersistence on the rule of the route, if status.supportedFeatures of ` +
-			`the GatewayClass has HTTPRouteSessionPersistence (GRPCRouteSessionPersistence for a GRPCRoute)`},
+			`cannot implement: sessions of a Gateway take precedence over weights, even over weight 0 (GEP-1619), so that an ` +
+			`abort would leave users on the aborted version, and no GatewayClass reports whether it has sessions: remove the ` +
+			`key, and use the router kedify/http, or a header route for selected users`},
+		"stickiness as null":         {`{"httpRoute":"web","stickiness":null}`, field + " has the key stickiness"},
 		"stickiness in another case": {`{"httpRoute":"web","Stickiness":null}`, field + " has the key stickiness"},
 		"a label's value": {`{"httpRoute":"web","inProgressLabelValue":"a b"}`, field +
 			`.inProgressLabelValue is "a b", which cannot be a label's value: `},
