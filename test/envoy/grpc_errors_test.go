@@ -69,7 +69,7 @@ func TestStatusOfFailedGRPCCalls(t *testing.T) {
 		host, method string
 		want         grpcOutcome
 	}{
-		"a response":       {"limited.example.com", "/test.Talk/Talk", grpcOutcome{codes.OK, ""}},
+		"a response":       {"free.example.com", "/test.Talk/Talk", grpcOutcome{codes.OK, ""}},
 		"a timeout":        {"limited.example.com", "/silent", grpcOutcome{codes.Unavailable, translate.ReasonTimeout}},
 		"a reset":          {"free.example.com", "/abort", grpcOutcome{codes.Unavailable, translate.ReasonReset}},
 		"no endpoint":      {"empty.example.com", "/test.Talk/Talk", grpcOutcome{codes.Unavailable, ""}},

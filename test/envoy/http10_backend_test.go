@@ -64,8 +64,8 @@ func TestHTTP10ToEachProtocol(t *testing.T) {
 	}
 }
 
-// TestAppAnswersInHTTP10: clients of all protocols receive the responses of an app that answers in HTTP/1.0, as Python's
-// http.server does. The proxy uses no connection that the app closes.
+// TestAppAnswersInHTTP10: clients of all protocols receive the responses of an app that answers in HTTP/1.0, as the
+// http.server of Python does. The proxy uses no connection that the app closes.
 func TestAppAnswersInHTTP10(t *testing.T) {
 	t.Parallel()
 	const host = "shop.example.com"

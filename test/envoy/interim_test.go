@@ -62,8 +62,8 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
-// TestOtherExpectations: the app decides about an expectation that the proxy does not know. A client of HTTP/1.0 receives
-// no 100 (RFC 9110, section 10.1.1).
+// TestOtherExpectations: the app decides about an expectation that the proxy does not know. A client of HTTP/1.0
+// receives no 100 (RFC 9110, section 10.1.1).
 func TestOtherExpectations(t *testing.T) {
 	t.Parallel()
 	r := startSecureReplica(t, shopInputs(t, startBackend(t, "shop"), model.HTTP1))

@@ -16,28 +16,35 @@ const tooLargeField = 600 << 10
 // client, with the other requests on it. Other connections and the app's own are not affected.
 func TestTooLargeFieldEndsTheConnection(t *testing.T) {
 	t.Parallel()
-	s := startTwoProtocols(t)
 	for _, host := range hostsOfProtocols() {
-		shared := s.newConnection(t)
-		other := s.newConnection(t)
-		onOther := s.beginOn(t, other, host, "/stream", nil)
-		onShared := s.beginOn(t, shared, host, "/silent", nil)
-		await.True(t, "both requests are active", func() bool {
-			return s.stat(t, "http.kedify-proxy.downstream_rq_active") >= 2
+		t.Run(host, func(t *testing.T) {
+			t.Parallel()
+			s := startTwoProtocols(t)
+			shared, other := s.newConnection(t), s.newConnection(t)
+			onShared, onOther := s.beginOn(t, shared, host, "/silent", nil), s.beginOn(t, other, host, "/silent", nil)
+			await.True(t, "both requests are active", func() bool {
+				return s.stat(t, "http.kedify-proxy.downstream_rq_active") == 2
+			})
+			got := <-s.beginOn(t, shared, host, "/", manyFields(1, tooLargeField))
+			if got.err == nil {
+				t.Errorf("a field of %d bytes: %d", tooLargeField, got.status)
+			}
+			t.Logf("the request with the field: %v", got.err)
+			got = <-onShared
+			if got.err == nil {
+				t.Errorf("a request on the same connection: %d", got.status)
+			}
+			t.Logf("a request on the same connection: %v", got.err)
+			if got := <-s.beginOn(t, other, host, "/", nil); got.backend() == "" {
+				t.Errorf("a request on another connection: %+v", got)
+			}
+			if len(onOther) > 0 {
+				t.Errorf("the request that was active on another connection: %+v", <-onOther)
+			}
+			if got := s.send(t.Context(), "HTTP/2", host, "/", nil, nil); got.backend() == "" {
+				t.Errorf("the next request: %+v", got)
+			}
 		})
-		got := <-s.beginOn(t, shared, host, "/", manyFields(1, tooLargeField))
-		if got.err == nil {
-			t.Errorf("%s, a field of %d bytes: %d", host, tooLargeField, got.status)
-		}
-		if got := <-onShared; got.err == nil {
-			t.Errorf("%s, a request on the same connection: %d", host, got.status)
-		}
-		if got := <-onOther; got.status != http.StatusOK || got.err != nil {
-			t.Errorf("%s, a request on another connection: %+v", host, got)
-		}
-		if got := s.send(t.Context(), "HTTP/2", host, "/", nil, nil); got.backend() == "" {
-			t.Errorf("%s, the next request: %+v", host, got)
-		}
 	}
 }
 

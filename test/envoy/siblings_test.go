@@ -56,7 +56,7 @@ func startRawBackend(t *testing.T, name string, serve func(net.Conn)) *backend {
 	return &backend{name: name, server: &httptest.Server{Listener: listener}}
 }
 
-// shopInputs returns inputs with app shop, which accepts a protocol. Its host has a certificate, see startSecureReplica.
+// shopInputs returns inputs with app shop, which accepts a protocol. startSecureReplica has a certificate for its host.
 func shopInputs(t *testing.T, app *backend, protocol model.Protocol) resolve.Inputs {
 	t.Helper()
 	inputs := newInputs(t, []*backend{app},

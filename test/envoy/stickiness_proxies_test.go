@@ -20,8 +20,8 @@ func stickyObjectOf(weight, most uint32, annotations map[string]string) *httpv1a
 		split.Backend{Service: "shop-canary", Weight: weight})
 }
 
-// TestStickySmallWeights: a canary gets its share of the users also at 1 %, and at weights of a maxTrafficWeight of 1000.
-// Users move to the canary only while its weight grows, and back only while it shrinks.
+// TestStickySmallWeights: a canary gets its share of the users also at 1 %, and with a maxTrafficWeight of 1000. Users
+// move to the canary only while its weight grows, and back only while it shrinks.
 func TestStickySmallWeights(t *testing.T) {
 	t.Parallel()
 	type step struct{ weight, most uint32 }

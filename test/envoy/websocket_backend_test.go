@@ -55,7 +55,7 @@ func TestWebSocketsToEachProtocol(t *testing.T) {
 	}
 }
 
-// TestWebSocketToAnAppWithoutRFC8441: an app that speaks HTTP/2 without RFC 8441, such as a server of net/http, rejects a
+// TestWebSocketToAnAppWithoutRFC8441: an app for HTTP/2 without RFC 8441, such as a server of net/http, rejects a
 // WebSocket. The client receives an error, and other requests on the proxy's connection to the app continue.
 func TestWebSocketToAnAppWithoutRFC8441(t *testing.T) {
 	t.Parallel()
