@@ -82,7 +82,7 @@ func TestStatusOfFailedGRPCCalls(t *testing.T) {
 		}
 	}
 	// Without a limit, only the client's deadline ends a call.
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second) //testbounds:allow the deadline is the subject
 	defer cancel()
 	if got, err := call(ctx, grpcClient(t, s.address, "free.example.com"), "/silent"); got.code != codes.DeadlineExceeded {
 		t.Errorf("without a limit: %+v, %v", got, err)
@@ -112,7 +112,7 @@ func TestTimeoutsOfGRPCStreams(t *testing.T) {
 				}
 				return err == nil
 			})
-			time.AfterFunc(2*time.Second, cancel) // after the limit
+			time.AfterFunc(2*time.Second, cancel) //testbounds:allow the client cancels after the limit
 			if _, err := stream.Recv(); status.Code(err) != codes.Canceled {
 				t.Errorf("the stream ended with %v before the client has canceled it", err)
 			}
