@@ -193,3 +193,67 @@ func TestStickyAddressWithoutAnIngress(t *testing.T) {
 		t.Errorf("one client was answered by %v", sides)
 	}
 }
+
+// TestStickyExperimentGrows: while the weight of an experiment grows next to a canary, users only move from the stable
+// version to the experiment. While the canary's weight grows, none moves away from the canary.
+func TestStickyExperimentGrows(t *testing.T) {
+	t.Parallel()
+	const toExperiment, ahead = "shop-stable → shop-a", "shop-a → shop-canary"
+	backends := append(stickyBackends(t), startBackend(t, "shop-a"))
+	at := func(canary, experiment uint32) resolve.Inputs {
+		return newInputs(t, backends, kit.WithSplit(stickyObject(-1, stickyBy("cookie: {}")),
+			split.Backend{Service: "shop-stable", Weight: 100 - canary - experiment},
+			split.Backend{Service: "shop-canary", Weight: canary}, split.Backend{Service: "shop-a", Weight: experiment}))
+	}
+	s := serve(t, "DELTA_GRPC", translated(t, at(20, 0), translate.DefaultOptions()))
+	s.apply(t, at(20, 0))
+	c := s.newCrowd(t, "HTTP/1.1", 500)
+	last := c.visit(t, stickyURL)
+	for _, step := range []struct {
+		canary, experiment uint32
+		allowed            []string
+	}{
+		{20, 10, []string{toExperiment}},
+		{20, 40, []string{toExperiment}},
+		{40, 40, []string{toExperiment, ahead}},
+		{40, 0, []string{"shop-a → shop-stable"}},
+	} {
+		s.apply(t, at(step.canary, step.experiment))
+		now := c.visit(t, stickyURL)
+		moves := now.moves(last)
+		if len(moves) == 0 {
+			t.Errorf("%+v: no user moved", step)
+		}
+		for _, move := range step.allowed {
+			delete(moves, move)
+		}
+		if len(moves) > 0 {
+			t.Errorf("%+v: users moved: %v", step, moves)
+		}
+		now.checkShare(t, fmt.Sprintf("%+v", step), float64(step.canary)/100)
+		last = now
+	}
+}
+
+// TestStickyHTTP10: a client of HTTP/1.0 receives the cookie once, and stays on its version with it.
+func TestStickyHTTP10(t *testing.T) {
+	t.Parallel()
+	inputs := newInputs(t, stickyBackends(t), stickyObject(50, stickyBy("cookie: {name: side}")))
+	s := serve(t, "DELTA_GRPC", translated(t, inputs, translate.DefaultOptions()))
+	s.apply(t, inputs)
+	sides := map[string]int{}
+	for range 30 {
+		first := dial(t, s.address).send("GET / HTTP/1.0", "Host: shop.example.com")
+		cookie, _, _ := strings.Cut(first.header.Get("Set-Cookie"), ";")
+		sides[first.backend()]++
+		for range 3 {
+			again := dial(t, s.address).send("GET / HTTP/1.0", "Host: shop.example.com", "Cookie: "+cookie)
+			if again.backend() != first.backend() || len(again.header.Values("Set-Cookie")) > 0 {
+				t.Errorf("%q: by %s, then %+v", cookie, first.backend(), again)
+			}
+		}
+	}
+	if len(sides) != 2 || sides[""] > 0 {
+		t.Errorf("answered by %v", sides)
+	}
+}
