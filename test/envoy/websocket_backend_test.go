@@ -12,7 +12,6 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -66,7 +65,7 @@ func TestWebSocketToAnAppWithoutRFC8441(t *testing.T) {
 	for range 10 { // so that each worker of the proxy has had one
 		client := dial(t, r.address)
 		got := client.send("GET /websocket HTTP/1.1", "Host: shop.example.com", "Connection: Upgrade", "Upgrade: websocket")
-		if got.status < http.StatusBadRequest || got.header.Get(translate.ReasonHeader) != translate.ReasonReset {
+		if !isReset(got) {
 			t.Errorf("%+v", got)
 		}
 	}
