@@ -2,6 +2,7 @@ package envoy_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func call(ctx context.Context, connection *grpc.ClientConn, method string) (grpc
 	var header, trailer metadata.MD
 	err := connection.Invoke(ctx, method, new(grpc_health_v1.HealthCheckRequest),
 		new(grpc_health_v1.HealthCheckRequest), grpc.Header(&header), grpc.Trailer(&trailer))
-	reason := append(header.Get(translate.ReasonHeader), trailer.Get(translate.ReasonHeader)...)
+	reason := slices.Concat(header.Get(translate.ReasonHeader), trailer.Get(translate.ReasonHeader))
 	return grpcOutcome{status.Code(err), strings.Join(reason, ",")}, err
 }
 

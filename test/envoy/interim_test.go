@@ -62,7 +62,7 @@ func TestExpectContinue(t *testing.T) {
 	}
 }
 
-// TestOtherExpectations: the app decides about an expectation that the proxy does not know. Envoy sends 100 also to a
+// TestOtherExpectations: the app decides about an expectation that is unknown to the proxy. Envoy sends 100 also to a
 // client of HTTP/1.0, which RFC 9110, section 10.1.1, forbids. The response follows, and has the length of the body.
 func TestOtherExpectations(t *testing.T) {
 	t.Parallel()

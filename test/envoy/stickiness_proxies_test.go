@@ -80,7 +80,7 @@ func (s *served) through(t *testing.T, c *crowd, protocol string) *crowd {
 }
 
 // TestStickyUsersOfTwoProxies: users stay on their version, and with session affinity on their Pod, whichever proxy
-// receives their requests. While only one proxy has the next weight, the proxies differ only for users whom it moves.
+// receives their requests. While only one proxy has the next weight, the proxies differ only for users who move with it.
 func TestStickyUsersOfTwoProxies(t *testing.T) {
 	t.Parallel()
 	for name, annotations := range map[string]map[string]string{
