@@ -78,6 +78,11 @@ func newBackend(name string) *backend {
 	mux.HandleFunc("/headers", largeHeaders)
 	mux.HandleFunc("/trailers", trailers)
 	mux.HandleFunc("/offer", b.offerUpgrade)
+	mux.HandleFunc("/hints", b.hint)
+	mux.HandleFunc("/abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	mux.HandleFunc("/reject", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	})
 	calls := grpc.NewServer(grpc.UnknownServiceHandler(echoStream))
 	grpc_health_v1.RegisterHealthServer(calls, health.NewServer())
 	mux.Handle("/grpc.health.v1.Health/", calls)
@@ -173,6 +178,16 @@ func trailers(w http.ResponseWriter, r *http.Request) {
 func (b *backend) offerUpgrade(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Upgrade", "h2,h2c")
 	w.Header().Set("Connection", "Upgrade")
+	b.echo(w, r)
+}
+
+// hint is echo after two Early Hints (RFC 8297), and an interim response that few clients know.
+func (b *backend) hint(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Link", "</style.css>; rel=preload; as=style")
+	w.WriteHeader(http.StatusProcessing)
+	w.WriteHeader(http.StatusEarlyHints)
+	w.Header().Add("Link", "</script.js>; rel=preload; as=script")
+	w.WriteHeader(http.StatusEarlyHints)
 	b.echo(w, r)
 }
 

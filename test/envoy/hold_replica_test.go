@@ -16,6 +16,7 @@ import (
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -43,7 +44,8 @@ type replica struct {
 	grpcServer  *grpc.Server
 	options     translate.Options
 	grpcAddress string
-	page        page.Page // of the objects with a waiting page
+	page        page.Page        // of the objects with a waiting page
+	secrets     []*corev1.Secret // certificates of hosts, with options.TLS
 }
 
 // startReplica starts a replica that stops with the test. limits are those of queued requests.
@@ -88,10 +90,19 @@ func startWithReplica(t *testing.T, form string, inputs resolve.Inputs) *replica
 // publishInputs publishes inputs as the interceptor does.
 func (r *replica) publishInputs(t *testing.T, inputs resolve.Inputs) translate.Resources {
 	t.Helper()
-	resources := translated(t, inputs, r.options)
+	resources := r.translated(t, inputs)
 	r.publish(t, resources)
 	r.observe(t, inputs)
 	return resources
+}
+
+// translated translates inputs with the options of the replica, and with its certificates if it has any.
+func (r *replica) translated(t *testing.T, inputs resolve.Inputs) translate.Resources {
+	t.Helper()
+	if len(r.secrets) == 0 {
+		return translated(t, inputs, r.options)
+	}
+	return withCertificates(t, r.options, namespace, inputs, r.secrets...)
 }
 
 // observe updates the queue with the objects of inputs.

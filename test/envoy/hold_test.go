@@ -113,8 +113,8 @@ func TestQueuedBackendOfCanary(t *testing.T) {
 // lag publishes the endpoints of inputs in which services have none, with the routes of inputs in which they have.
 func (r *replica) lag(t *testing.T, inputs resolve.Inputs, services ...string) {
 	t.Helper()
-	lagging := translated(t, without(inputs, services...), r.options)
-	lagging[resourcev3.ScopedRouteType] = translated(t, inputs, r.options)[resourcev3.ScopedRouteType]
+	lagging := r.translated(t, without(inputs, services...))
+	lagging[resourcev3.ScopedRouteType] = r.translated(t, inputs)[resourcev3.ScopedRouteType]
 	r.publish(t, lagging)
 	await.True(t, "the endpoints are acknowledged", func() bool { return r.hasEndpoints(lagging) })
 }

@@ -94,31 +94,44 @@ func TestFailingPodIsEjected(t *testing.T) {
 				kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com"))
 			inputs.EndpointSlices[1].Service.Name = "shop"
 			withEndpoint(&inputs, "shop", failing)
-			parsed := envoysettings.Parse(map[string]string{envoysettings.KeyCluster: "{connect_timeout: 1s, " +
-				"outlier_detection: {base_ejection_time: 1h, max_ejection_time: 1h}}"}) // so that it does not end meanwhile
-			settings, conflicts := parsed.Settings()
-			if len(parsed.Problems)+len(conflicts) > 0 {
-				t.Fatal(parsed.Problems, conflicts)
-			}
-			inputs.EnvoySettings = resolve.SettingsByNamespace{namespace: settings}
-			p := start(t, translated(t, inputs, translate.DefaultOptions()))
-			const cluster, target = "apps/shop/shop", "http://shop.example.com/"
-			await.True(t, "the ejection", func() bool {
-				if got := p.getMany(t, target, 20); got[http.StatusOK] != 20 {
-					t.Errorf("responses by status: %v", got)
-				}
-				return p.outlierStat(t, cluster, "ejections_active") == 1
-			})
-			failures := p.stat(t, "cluster."+cluster+".upstream_cx_connect_fail")
-			retries := p.stat(t, "cluster."+cluster+".upstream_rq_retry")
-			if got := p.getMany(t, target, 50); got[http.StatusOK] != 50 {
-				t.Errorf("after the ejection, responses by status: %v", got)
-			}
-			if now := p.stat(t, "cluster."+cluster+".upstream_rq_retry"); now != retries || failures == 0 {
-				t.Errorf("%d retries after the ejection, %d failed connections before", now-retries, failures)
-			}
+			checkEjection(t, inputs)
 		})
 	}
+}
+
+// checkEjection starts a proxy for app shop, of which one Pod fails. No request fails, and soon that Pod is ejected and
+// receives none.
+func checkEjection(t *testing.T, inputs resolve.Inputs) {
+	t.Helper()
+	withSettings(t, &inputs, "{connect_timeout: 1s, "+
+		"outlier_detection: {base_ejection_time: 1h, max_ejection_time: 1h}}") // so that it does not end meanwhile
+	p := start(t, translated(t, inputs, translate.DefaultOptions()))
+	const cluster, target = "apps/shop/shop", "http://shop.example.com/"
+	await.True(t, "the ejection", func() bool {
+		if got := p.getMany(t, target, 20); got[http.StatusOK] != 20 {
+			t.Errorf("responses by status: %v", got)
+		}
+		return p.outlierStat(t, cluster, "ejections_active") == 1
+	})
+	failures := p.stat(t, "cluster."+cluster+".upstream_cx_connect_fail")
+	retries := p.stat(t, "cluster."+cluster+".upstream_rq_retry")
+	if got := p.getMany(t, target, 50); got[http.StatusOK] != 50 {
+		t.Errorf("after the ejection, responses by status: %v", got)
+	}
+	if now := p.stat(t, "cluster."+cluster+".upstream_rq_retry"); now != retries || failures == 0 {
+		t.Errorf("%d retries after the ejection, %d failed connections before", now-retries, failures)
+	}
+}
+
+// withSettings adds Envoy settings for the clusters of the namespace.
+func withSettings(t *testing.T, inputs *resolve.Inputs, cluster string) {
+	t.Helper()
+	parsed := envoysettings.Parse(map[string]string{envoysettings.KeyCluster: cluster})
+	settings, conflicts := parsed.Settings()
+	if len(parsed.Problems)+len(conflicts) > 0 {
+		t.Fatal(parsed.Problems, conflicts)
+	}
+	inputs.EnvoySettings = resolve.SettingsByNamespace{namespace: settings}
 }
 
 // TestErrorsOfTheApplicationEjectNoPod: one of three Pods answers every request with 503, and closes the connection

@@ -2,6 +2,8 @@ package envoy_test
 
 import (
 	"bufio"
+	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -20,10 +22,29 @@ type rawClient struct {
 	reader *bufio.Reader
 }
 
+// contextDialer is a net.Dialer or a tls.Dialer.
+type contextDialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
+}
+
 // dial opens a connection. Its reads and writes fail after await.Patience.
 func dial(t *testing.T, address string) *rawClient {
 	t.Helper()
-	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+	return dialBy(t, new(net.Dialer), address)
+}
+
+// dialTLS is dial over TLS, with name as SNI, or none if name is empty, and with the protocols of the client (ALPN).
+func dialTLS(t *testing.T, address, name string, protocols ...string) *rawClient {
+	t.Helper()
+	return dialBy(t, &tls.Dialer{Config: &tls.Config{
+		ServerName: name, NextProtos: protocols, InsecureSkipVerify: true,
+	}}, address)
+}
+
+// dialBy opens a connection by a dialer.
+func dialBy(t *testing.T, dialer contextDialer, address string) *rawClient {
+	t.Helper()
+	connection, err := dialer.DialContext(await.Context(t), "tcp", address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,10 +105,18 @@ func (r *replica) enter(t *testing.T, state string, all resolve.Inputs) {
 // sendIn sends requests on connections of their own while app shop is in one of the states, and then makes it ready.
 func (r *replica) sendIn(t *testing.T, state string, all resolve.Inputs, requests [][]string) []result {
 	t.Helper()
+	return r.sendBy(t, state, all, requests, func() *rawClient { return dial(t, r.address) })
+}
+
+// sendBy is sendIn with connections that a function opens.
+func (r *replica) sendBy(
+	t *testing.T, state string, all resolve.Inputs, requests [][]string, open func() *rawClient,
+) []result {
+	t.Helper()
 	r.enter(t, state, all)
 	results := make([]chan result, len(requests))
 	for i, lines := range requests {
-		client := dial(t, r.address)
+		client := open()
 		results[i] = make(chan result, 1)
 		go func() { results[i] <- client.send(lines...) }()
 	}
