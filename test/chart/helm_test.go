@@ -1,15 +1,13 @@
 package chart
 
 import (
-	"bytes"
 	"flag"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/helmcli"
 )
 
 const (
@@ -17,31 +15,17 @@ const (
 	root = "../.."
 	// chart is the folder of the chart.
 	chart = root + "/charts/kedify-http"
-	// binaryVariable is the environment variable with the path of helm.
-	binaryVariable = "HELM_BIN"
 	// kubernetes is the version of Kubernetes that the charts are rendered for.
 	kubernetes = "1.34.0"
 )
 
 var update = flag.Bool("update", false, "write the golden files, and the generated part of the chart's README")
 
-// helm runs helm, and returns its output. The error contains what helm printed to stderr.
+// helm runs helm without a cluster, and returns its output.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	binary := os.Getenv(binaryVariable)
-	if binary == "" {
-		t.Fatalf("%s is not set: run make test-one PKG=./test/chart", binaryVariable)
-	}
 	home := t.TempDir()
-	command := exec.CommandContext(t.Context(), binary, args...)
-	// The user's own settings, plugins and cluster have no effect.
-	command.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "KUBECONFIG=" + filepath.Join(home, "none")}
-	var stdout, stderr bytes.Buffer
-	command.Stdout, command.Stderr = &stdout, &stderr
-	if err := command.Run(); err != nil {
-		return "", fmt.Errorf("helm %v: %w\n%s", args, err, stderr.String())
-	}
-	return stdout.String(), nil
+	return helmcli.Run(t.Context(), home, filepath.Join(home, "none"), args...)
 }
 
 // render returns the manifests of a release in a namespace. args are values and other arguments of helm template.
