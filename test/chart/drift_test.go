@@ -113,6 +113,9 @@ func withoutRelease(t *testing.T, object *unstructured.Unstructured) {
 		release = map[string]string{"app.kubernetes.io/managed-by": "Helm"}
 	}
 	removeAll(t, name+": label", labels, release)
+	if len(labels) == 0 {
+		labels = nil
+	}
 	object.SetLabels(labels)
 	switch object.GetKind() {
 	case "CustomResourceDefinition":
@@ -140,7 +143,8 @@ func withoutReleasePod(t *testing.T, name string, object *unstructured.Unstructu
 	if err := unstructured.SetNestedStringMap(object.Object, labels, path...); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	containers, _, err := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
+	path = []string{"spec", "template", "spec", "containers"}
+	containers, _, err := unstructured.NestedSlice(object.Object, path...)
 	if err != nil || len(containers) != 1 {
 		t.Fatalf("%s: containers %v, %v", name, containers, err)
 	}
@@ -152,7 +156,7 @@ func withoutReleasePod(t *testing.T, name string, object *unstructured.Unstructu
 		t.Errorf("%s: image %s, want the tag of appVersion", name, image)
 	}
 	container["image"] = repository + ":dev"
-	if err := unstructured.SetNestedSlice(object.Object, containers, "spec", "template", "spec", "containers"); err != nil {
+	if err := unstructured.SetNestedSlice(object.Object, containers, path...); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// goldens returns the namespaces of the releases in testdata, by the names of their folders. Each folder has the values,
-// and the objects and notes that they render.
+// goldens returns the namespaces of the releases in testdata, by the names of their folders. Each folder has the
+// values, and the objects that they render.
 func goldens() map[string]string {
 	return map[string]string{
 		"minimal":             "keda",
@@ -26,7 +26,7 @@ func goldens() map[string]string {
 	}
 }
 
-// TestGolden compares the rendered objects and notes with the golden files.
+// TestGolden compares the rendered objects with the golden files.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for name, namespace := range goldens() {
@@ -53,7 +53,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// withoutSchema removes the schema of the CRD, which TestChartEqualsConfig compares, so that the golden files are short.
+// withoutSchema removes the schema of the CRD, which TestChartEqualsConfig compares, so that the golden files are
+// short.
 func withoutSchema(rendered string) string {
 	documents := strings.Split(rendered, "\n---\n")
 	for i, document := range documents {

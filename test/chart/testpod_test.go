@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
 )
 
 // testPod returns the Pod of helm test. args are those of render.
@@ -17,8 +17,11 @@ func testPod(t *testing.T, args ...string) corev1.Pod {
 	t.Helper()
 	const name = "Pod keda/kedify-http-test"
 	var pod corev1.Pod
-	content := objects(t, "the chart", render(t, "keda", args...))[name]
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(content, &pod, true); err != nil {
+	text, err := yaml.Marshal(objects(t, "the chart", render(t, "keda", args...))[name])
+	if err == nil {
+		err = yaml.UnmarshalStrict(text, &pod)
+	}
+	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 	if pod.Annotations["helm.sh/hook"] != "test" {

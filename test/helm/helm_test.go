@@ -2,7 +2,6 @@ package helm_test
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,7 +106,7 @@ func get(t *testing.T, reference manifests.Reference) (object *unstructured.Unst
 	}
 	object = new(unstructured.Unstructured)
 	if err == nil {
-		err = json.Unmarshal(body, &object.Object)
+		err = object.UnmarshalJSON(body)
 	}
 	if err != nil {
 		t.Fatalf("%s: %v", reference, err)

@@ -54,8 +54,9 @@ roleRef:
 {{ include "kedify-http.subject" . }}
 {{- end }}
 
-{{/* kedify-http.namespacedBinding returns the binding of a ClusterRole in a namespace. Its name differs from that of the
-Role in the release's namespace. The arguments are the root, the component, the name of the role and the namespace. */}}
+{{/* kedify-http.namespacedBinding returns the binding of a ClusterRole in a namespace. Its name differs from that of
+the Role in the release's namespace. The arguments are the root, the component, the name of the role and the namespace.
+*/}}
 {{- define "kedify-http.namespacedBinding" -}}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -101,7 +102,8 @@ roleRef:
 {{ include "kedify-http.subject" . }}
 {{- end }}
 
-{{/* kedify-http.podMetadata returns the metadata of a component's Pods. The arguments are the root and the component. */}}
+{{/* kedify-http.podMetadata returns the metadata of a component's Pods. The arguments are the root and the component.
+*/}}
 {{- define "kedify-http.podMetadata" -}}
 {{- $pods := (index . 0).Values.pods -}}
 labels:
@@ -217,8 +219,8 @@ spec:
 {{- end }}
 {{- end }}
 
-{{/* kedify-http.controllerBinding returns the binding of a ClusterRole to the Argo Rollouts controller. The arguments are
-the root and the name of the role. */}}
+{{/* kedify-http.controllerBinding returns the binding of a ClusterRole to the Argo Rollouts controller. The arguments
+are the root and the name of the role. */}}
 {{- define "kedify-http.controllerBinding" -}}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -257,7 +259,10 @@ name, the values and the flags of the plugin. */}}
 {{- with $rollouts.kedifyHTTP }}
 {{- if .enabled }}
 {{- /* The default of the flag is namespace keda. */}}
-{{- $args := ternary (list) (list (printf "--interceptor-namespace=%s" $.Release.Namespace)) (eq $.Release.Namespace "keda") }}
+{{- $args := list }}
+{{- if ne $.Release.Namespace "keda" }}
+{{- $args = list (printf "--interceptor-namespace=%s" $.Release.Namespace) }}
+{{- end }}
 {{ include "kedify-http.plugin" (list "kedify/http" . (concat $args .args)) }}
 {{- end }}
 {{- end }}
