@@ -12,7 +12,7 @@ import (
 )
 
 // goldens returns the namespaces of the releases in testdata, by the names of their folders. Each folder has the
-// values, and the objects that they render.
+// values, and the objects and notes that they render.
 func goldens() map[string]string {
 	return map[string]string{
 		"minimal":             "keda",
@@ -26,31 +26,52 @@ func goldens() map[string]string {
 	}
 }
 
-// TestGolden compares the rendered objects with the golden files.
+// TestGolden compares the rendered objects and notes with the golden files.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	for name, namespace := range goldens() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			folder := filepath.Join("testdata", name)
-			golden := filepath.Join(folder, "rendered.yaml")
-			got := withoutSchema(render(t, namespace, "--values", filepath.Join(folder, "values.yaml")))
+			values := filepath.Join(folder, "values.yaml")
+			got := withoutSchema(render(t, namespace, "--values", values))
 			objects(t, name, got)
-			if *update {
-				if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			want, err := os.ReadFile(filepath.Clean(golden))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("if the change is intended, run make chart and read its diff (-want +got):\n%s", diff)
-			}
+			compare(t, filepath.Join(folder, "rendered.yaml"), got)
+			compare(t, filepath.Join(folder, "notes.txt"), notes(t, namespace, values))
 		})
 	}
+}
+
+// compare compares a text with a golden file. With -update it writes the file.
+func compare(t *testing.T, golden, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(filepath.Clean(golden))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("if the change is intended, run make chart and read its diff (-want +got):\n%s", diff)
+	}
+}
+
+// notes returns what helm install prints last, for a cluster without KEDA.
+func notes(t *testing.T, namespace, values string) string {
+	t.Helper()
+	output, err := helm(t, "install", "kedify-http", chart, "--namespace", namespace, "--dry-run=client", "--values", values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, hasNotes := strings.Cut(output, "\nNOTES:\n")
+	if !hasNotes {
+		t.Fatalf("helm install prints no notes:\n%s", output)
+	}
+	return text
 }
 
 // withoutSchema removes the schema of the CRD, which TestChartEqualsConfig compares, so that the golden files are
@@ -149,6 +170,9 @@ func TestInvalidValues(t *testing.T) {
 		{"tests.host=app.example.com", []string{"tests.host", "set tests.url"}},
 		{"interceptor.goMemoryLimit=1Gi", []string{"/interceptor/goMemoryLimit"}},
 		{"pods.labels.a=true", []string{"/pods/labels/a"}},
+		// The chart sets these.
+		{`pods.labels.app\.kubernetes\.io/name=web`, []string{"/pods/labels"}},
+		{`prometheusRule.labels.helm\.sh/chart=web`, []string{"/prometheusRule/labels"}},
 	} {
 		_, err := helm(t, "template", "kedify-http", chart, "--kube-version", kubernetes, "--set", test.set)
 		if err == nil {

@@ -37,11 +37,10 @@ func request(t *testing.T, pod corev1.Pod, failing string) (calls []string, succ
 	folder := t.TempDir()
 	log := filepath.Join(folder, "calls")
 	const wget = "#!/bin/sh\necho \"$*\" >>\"$LOG\"\ncase \"$*\" in *\"$FAILING\"*) exit 1 ;; esac\n"
-	if err := os.WriteFile(filepath.Join(folder, "wget"), []byte(wget), 0o700); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(filepath.Join(folder, "wget"), []byte(wget), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	container := pod.Spec.Containers[0]
-	//nolint:gosec // the command of the chart
 	command := exec.CommandContext(t.Context(), container.Command[0], container.Command[1:]...)
 	command.Env = []string{"PATH=" + folder + ":" + os.Getenv("PATH"), "LOG=" + log, "FAILING=" + failing}
 	for _, variable := range container.Env {

@@ -67,7 +67,6 @@ func must(t *testing.T, args ...string) string {
 // install installs the chart, and uninstalls it at the end of the test.
 func install(t *testing.T, args ...string) {
 	t.Helper()
-	must(t, append([]string{"install", release, chart}, args...)...)
 	ctx, home := context.WithoutCancel(t.Context()), t.TempDir()
 	t.Cleanup(func() {
 		arguments := []string{"uninstall", release, "--namespace", namespace, "--ignore-not-found"}
@@ -75,6 +74,7 @@ func install(t *testing.T, args ...string) {
 			t.Error(err)
 		}
 	})
+	must(t, append([]string{"install", release, chart}, args...)...)
 }
 
 // installed returns the references of the release's objects.
@@ -243,7 +243,8 @@ func TestCRDIsKept(t *testing.T) {
 	}
 }
 
-// TestTakeOwnership: helm rejects what the manifests of config have created, and takes it over with --take-ownership.
+// TestTakeOwnership: helm rejects what the manifests of config have created, and takes it over with
+// --take-ownership. The manifests were applied on the server, so another field manager owns their fields.
 func TestTakeOwnership(t *testing.T) {
 	files := []string{"interceptor/rbac.yaml", "interceptor/services.yaml", "interceptor/deployment.yaml"}
 	for _, file := range files {
@@ -260,7 +261,7 @@ func TestTakeOwnership(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
 		t.Fatalf("helm took over objects without --take-ownership: %v", err)
 	}
-	install(t, "--take-ownership", "--set", "interceptor.replicas=3")
+	install(t, "--take-ownership", "--force-conflicts", "--set", "interceptor.replicas=3")
 	if got := replicas(t); got != 3 {
 		t.Errorf("%d interceptors, want 3", got)
 	}
