@@ -171,8 +171,8 @@ func TestInvalidValues(t *testing.T) {
 		{"interceptor.goMemoryLimit=1Gi", []string{"/interceptor/goMemoryLimit"}},
 		{"pods.labels.a=true", []string{"/pods/labels/a"}},
 		// The chart sets these.
-		{`pods.labels.app\.kubernetes\.io/name=web`, []string{"/pods/labels"}},
-		{`prometheusRule.labels.helm\.sh/chart=web`, []string{"/prometheusRule/labels"}},
+		{`pods.labels.app\.kubernetes\.io/name=web`, []string{"pods.labels: the chart sets label app.kubernetes.io/name"}},
+		{`pods.labels.helm\.sh/chart=web`, []string{"pods.labels: the chart sets label helm.sh/chart"}},
 	} {
 		_, err := helm(t, "template", "kedify-http", chart, "--kube-version", kubernetes, "--set", test.set)
 		if err == nil {

@@ -20,6 +20,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "kedify-http.common" (index . 0) }}
 {{- end }}
 
+{{/* kedify-http.extraLabels returns the labels of a value. The arguments are the name of the value and the labels. */}}
+{{- define "kedify-http.extraLabels" -}}
+{{- $own := list "name" "component" "instance" "version" "part-of" "managed-by" -}}
+{{- range $key, $label := index . 1 }}
+{{- if or (and (hasPrefix "app.kubernetes.io/" $key) (has (base $key) $own)) (eq $key "helm.sh/chart") }}
+{{- fail (printf "values: %s: the chart sets label %s: use another one" (index $ 0) $key) }}
+{{- end }}
+{{ $key }}: {{ $label | quote }}
+{{- end }}
+{{- end }}
+
 {{/* kedify-http.image returns the image of a component. The arguments are the root, the component and the name of the
 image. */}}
 {{- define "kedify-http.image" -}}
@@ -111,7 +122,7 @@ labels:
   app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
   app.kubernetes.io/part-of: kedify-http
   {{- with $pods.labels }}
-  {{- toYaml . | nindent 2 }}
+  {{- include "kedify-http.extraLabels" (list "pods.labels" .) | trim | nindent 2 }}
   {{- end }}
 {{- with $pods.annotations }}
 annotations:
