@@ -131,8 +131,8 @@ func withoutRelease(t *testing.T, object *unstructured.Unstructured) {
 // withoutReleasePod removes the intended differences from the Pod template of a Deployment.
 func withoutReleasePod(t *testing.T, name string, object *unstructured.Unstructured) {
 	t.Helper()
-	path := []string{"spec", "template", "metadata", "labels"}
-	labels, _, err := unstructured.NestedStringMap(object.Object, path...)
+	field := []string{"spec", "template", "metadata", "labels"}
+	labels, _, err := unstructured.NestedStringMap(object.Object, field...)
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -140,11 +140,11 @@ func withoutReleasePod(t *testing.T, name string, object *unstructured.Unstructu
 	removeAll(t, name+": label of the Pods", labels, map[string]string{
 		"app.kubernetes.io/instance": "kedify-http", "app.kubernetes.io/part-of": "kedify-http",
 	})
-	if err := unstructured.SetNestedStringMap(object.Object, labels, path...); err != nil {
+	if err := unstructured.SetNestedStringMap(object.Object, labels, field...); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	path = []string{"spec", "template", "spec", "containers"}
-	containers, _, err := unstructured.NestedSlice(object.Object, path...)
+	field = []string{"spec", "template", "spec", "containers"}
+	containers, _, err := unstructured.NestedSlice(object.Object, field...)
 	if err != nil || len(containers) != 1 {
 		t.Fatalf("%s: containers %v, %v", name, containers, err)
 	}
@@ -156,7 +156,7 @@ func withoutReleasePod(t *testing.T, name string, object *unstructured.Unstructu
 		t.Errorf("%s: image %s, want the tag of appVersion", name, image)
 	}
 	container["image"] = repository + ":dev"
-	if err := unstructured.SetNestedSlice(object.Object, containers, path...); err != nil {
+	if err := unstructured.SetNestedSlice(object.Object, containers, field...); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
 }

@@ -75,8 +75,11 @@ func TestRequests(t *testing.T) {
 		{"URL", []string{"--set", "tests.url=http://kedify-proxy.shop:8080/a"}, []string{
 			health, interceptor, scaler, "http://kedify-proxy.shop:8080/a",
 		}},
-		{"host", []string{"--set", "tests.url=http://kedify-proxy.shop:8080/$(id)", "--set", "tests.host=shop.example.com"},
-			[]string{health, interceptor, scaler, "--header Host: shop.example.com http://kedify-proxy.shop:8080/$(id)"}},
+		{
+			"host",
+			[]string{"--set", "tests.url=http://kedify-proxy.shop:8080/$(id)", "--set", "tests.host=shop.example.com"},
+			[]string{health, interceptor, scaler, "--header Host: shop.example.com http://kedify-proxy.shop:8080/$(id)"},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
