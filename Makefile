@@ -42,7 +42,7 @@ lint: $(GOLANGCI) prose ## [3 min] run the linters on all modules
 	cd tools/testbounds && $(COMPILE) $(TESTS) . && $(COMPILE) go run . -C $(CURDIR)
 
 # What the prose linter checks: documents, comments, and the product's strings.
-PROSE = $(addprefix ./,$(filter-out %/zz_generated.deepcopy.go %.pb.go,$(shell git ls-files '*.md' '*.go' '*.proto' 'config/**.yaml' 'examples/**.yaml')))
+PROSE = $(addprefix ./,$(filter-out %/zz_generated.deepcopy.go %.pb.go,$(shell git ls-files '*.md' '*.go' '*.proto' 'config/**.yaml' 'examples/**.yaml' 'charts/*/*.yaml')))
 
 .PHONY: prose
 prose: $(VALE) ## [10 s] check the wording of documents, comments and messages

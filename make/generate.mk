@@ -42,7 +42,20 @@ GOLDEN = $(addprefix ./,$(filter-out test/% internal/cli/doctor,$(shell grep -rl
 golden: ## write the golden files, and remove those that no test uses
 	$(COMPILE) $(TESTS) $(GOLDEN) -update
 
+.PHONY: chart
+chart: $(HELM) ## [1 min] copy the CRD and the alerts into charts/kedify-http, and write its table of values and the golden files in test/chart
+	cp config/crd/http.keda.sh_httpscaledobjects.yaml charts/kedify-http/files/crd.yaml
+	cp config/prometheus/rules.yaml charts/kedify-http/files/rules.yaml
+	$(HELM_ENV) $(COMPILE) $(TESTS) ./test/chart -update
+
 # The tools are keyed by what pins them.
+.PHONY: helm
+helm: $(HELM) ## [2 min once] build Helm, with which the tests render charts/kedify-http
+
+$(HELM):
+	@echo "building helm (about 2 minutes, once)"
+	$(COMPILE) $(GREED) go -C tools/helm build -buildvcs=false -ldflags='-s -w' -o $@ helm.sh/helm/v4/cmd/helm
+
 $(SITE)/bin/zensical:
 	python3 -m venv $(SITE)
 	$(SITE)/bin/pip install --quiet --disable-pip-version-check --requirement tools/site/requirements.txt

@@ -34,6 +34,8 @@ PARTS_ENV = FLUXAPPLY_BIN=$(CLUSTER_BIN)/fluxapply $(ENVOY) TRAEFIK_BIN="$$($(CL
 	$(API_SERVER) $(CONTROLLERS) $(GATEWAY_API) \
 	GATEWAY_API_V1_2_1_CRDS="$$($(CLUSTER) path gateway-api-v1.2.1)/share/standard" \
 	ROLLOUTS_CHART="$(if $(CHART),$(abspath $(CHART)))" RENDER_CHART="$$($(CLUSTER) path envoy-gateway)/bin/render-chart"
+# Tests of the chart: test/chart needs helm only, test/helm installs it on an API server.
+HELM_ENV = HELM_BIN=$(HELM)
 # One package more than processors: all wait for components to start.
 PARALLEL = -p $$(($$(nproc) + 1))
 
@@ -50,8 +52,8 @@ test-inside: tested-parts ## [3 min] run the tests of test-parts that run this p
 	$(PARTS_ENV) $(RACE) -shuffle=on $(PARALLEL) $(INSIDE:%=./test/%/...)
 
 .PHONY: test-outside
-test-outside: tested-parts ## [3 min] run the other tests of test-parts, which start built programs
-	$(PARTS_ENV) $(COMPILE) $(TESTS) -shuffle=on $(PARALLEL) $(OUTSIDE:%=./test/%/...)
+test-outside: tested-parts $(HELM) ## [3 min] run the other tests of test-parts, which start built programs
+	$(PARTS_ENV) $(HELM_ENV) $(COMPILE) $(TESTS) -shuffle=on $(PARALLEL) $(OUTSIDE:%=./test/%/...)
 
 # The command of `make test-one` for the package in folder $(1).
 ONE = -count=1 -v $(if $(RUN),-run '$(RUN)')
@@ -59,8 +61,9 @@ one = $(if $(filter e2e/suites/%,$(1)),$(MAKE) --no-print-directory tools-cluste
 	$(if $(filter localcluster/%,$(1)),cd localcluster && $(COMPILE) $(TESTS) $(ONE) $(1:localcluster/%=./%),\
 	$(if $(filter test/kit/% test/load/%,$(1)),$(RACE) $(ONE) ./$(1),\
 	$(if $(filter $(INSIDE:%=test/%),$(1)),$(MAKE) --no-print-directory tested-parts && $(PARTS_ENV) $(RACE) $(ONE) ./$(1),\
-	$(if $(filter test/%,$(1)),$(MAKE) --no-print-directory tested-parts && $(PARTS_ENV) $(COMPILE) $(TESTS) $(ONE) ./$(1),\
-	$(RACE) $(ONE) ./$(1))))))
+	$(if $(filter test/chart,$(1)),$(MAKE) --no-print-directory $(HELM) && $(HELM_ENV) $(COMPILE) $(TESTS) $(ONE) ./$(1),\
+	$(if $(filter test/%,$(1)),$(MAKE) --no-print-directory tested-parts $(if $(filter test/helm,$(1)),$(HELM)) && $(PARTS_ENV) $(HELM_ENV) $(COMPILE) $(TESTS) $(ONE) ./$(1),\
+	$(RACE) $(ONE) ./$(1)))))))
 
 # The only version of Argo Rollouts, such as 1.9.1, for all scenarios. Without it the newest one runs all of them, and
 # the previous one runs a few.

@@ -1,0 +1,285 @@
+{{/* kedify-http.selector returns the labels that select the Pods of a component. Existing Services and policies rely on
+them. The argument is the component. */}}
+{{- define "kedify-http.selector" -}}
+app.kubernetes.io/name: http-add-on
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+
+{{/* kedify-http.common returns the labels of this release. The argument is the root. */}}
+{{- define "kedify-http.common" -}}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | replace "+" "_" | quote }}
+app.kubernetes.io/part-of: kedify-http
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* kedify-http.labels returns the labels of an object. The arguments are the root and the component. */}}
+{{- define "kedify-http.labels" -}}
+{{ include "kedify-http.selector" (index . 1) }}
+{{ include "kedify-http.common" (index . 0) }}
+{{- end }}
+
+{{/* kedify-http.extraLabels returns the labels of a value. The arguments are the name of the value and the labels. */}}
+{{- define "kedify-http.extraLabels" -}}
+{{- $own := list "name" "component" "instance" "version" "part-of" "managed-by" -}}
+{{- range $key, $label := index . 1 }}
+{{- if or (and (hasPrefix "app.kubernetes.io/" $key) (has (base $key) $own)) (eq $key "helm.sh/chart") }}
+{{- fail (printf "values: %s: the chart sets label %s: use another one" (index $ 0) $key) }}
+{{- end }}
+{{ $key }}: {{ $label | quote }}
+{{- end }}
+{{- end }}
+
+{{/* kedify-http.image returns the image of a component. The arguments are the root, the component and the name of the
+image. */}}
+{{- define "kedify-http.image" -}}
+{{- $root := index . 0 -}}
+{{- $image := $root.Values.image -}}
+{{- (index $root.Values (index . 1)).image | default
+  (printf "%s/%s:%s" (trimSuffix "/" $image.registry) (index . 2) ($image.tag | default $root.Chart.AppVersion)) -}}
+{{- end }}
+
+{{/* kedify-http.subject returns the subjects of a role binding. The arguments are the root and the component. */}}
+{{- define "kedify-http.subject" -}}
+subjects:
+  - kind: ServiceAccount
+    name: kedify-http-{{ index . 1 }}
+    namespace: {{ (index . 0).Release.Namespace | quote }}
+{{- end }}
+
+{{/* kedify-http.clusterBinding returns the binding of a ClusterRole for the whole cluster. The arguments are the root,
+the component and the name of the role. */}}
+{{- define "kedify-http.clusterBinding" -}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {{ index . 2 }}
+  labels:
+    {{- include "kedify-http.labels" . | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ index . 2 }}
+{{ include "kedify-http.subject" . }}
+{{- end }}
+
+{{/* kedify-http.namespacedBinding returns the binding of a ClusterRole in a namespace. Its name differs from that of
+the Role in the release's namespace. The arguments are the root, the component, the name of the role and the namespace.
+*/}}
+{{- define "kedify-http.namespacedBinding" -}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ index . 2 }}-served
+  namespace: {{ index . 3 | quote }}
+  labels:
+    {{- include "kedify-http.labels" . | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ index . 2 }}
+{{ include "kedify-http.subject" . }}
+{{- end }}
+
+{{/* kedify-http.servedBinding returns the bindings of a ClusterRole for the namespaces that the release serves. The
+arguments are those of kedify-http.clusterBinding. */}}
+{{- define "kedify-http.servedBinding" -}}
+{{- $arguments := . -}}
+{{- range (index . 0).Values.watchNamespaces }}
+{{ include "kedify-http.namespacedBinding" (append $arguments .) }}
+{{- else }}
+{{- include "kedify-http.clusterBinding" . }}
+{{- end }}
+{{- end }}
+
+{{/* kedify-http.roleBinding returns the binding of a Role in the release's namespace. The arguments are the root, the
+component and the name of the role. */}}
+{{- define "kedify-http.roleBinding" -}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ index . 2 }}
+  namespace: {{ (index . 0).Release.Namespace | quote }}
+  labels:
+    {{- include "kedify-http.labels" . | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ index . 2 }}
+{{ include "kedify-http.subject" . }}
+{{- end }}
+
+{{/* kedify-http.podMetadata returns the metadata of a component's Pods. The arguments are the root and the component.
+*/}}
+{{- define "kedify-http.podMetadata" -}}
+{{- $pods := (index . 0).Values.pods -}}
+labels:
+  {{- include "kedify-http.selector" (index . 1) | nindent 2 }}
+  app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
+  app.kubernetes.io/part-of: kedify-http
+  {{- with $pods.labels }}
+  {{- include "kedify-http.extraLabels" (list "pods.labels" .) | trim | nindent 2 }}
+  {{- end }}
+{{- with $pods.annotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* kedify-http.podSpec returns what the Pods of all components have in common. The arguments are the root and the
+component. */}}
+{{- define "kedify-http.podSpec" -}}
+{{- $pods := (index . 0).Values.pods -}}
+{{- $component := index . 1 -}}
+serviceAccountName: kedify-http-{{ $component }}
+{{- with (index . 0).Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $pods.priorityClassName }}
+priorityClassName: {{ . | quote }}
+{{- end }}
+# Longer than --shutdown-delay plus --shutdown-deadline.
+terminationGracePeriodSeconds: 30
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  seccompProfile:
+    type: RuntimeDefault
+topologySpreadConstraints:
+  {{- $zones := ternary (list "topology.kubernetes.io/zone") (list) $pods.spreadOverZones }}
+  {{- range concat (list "kubernetes.io/hostname") $zones }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "kedify-http.selector" $component | nindent 8 }}
+  {{- end }}
+# The Pod of a failed node is replaced after 30 s instead of 5 min.
+tolerations:
+  - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 30}
+  - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 30}
+  {{- with $pods.tolerations }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with $pods.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $pods.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* kedify-http.probes returns the probes, the resources and the securityContext of a container. The arguments are the
+root, the component and the name of the port with /livez and /readyz. */}}
+{{- define "kedify-http.probes" -}}
+livenessProbe:
+  httpGet:
+    path: /livez
+    port: {{ index . 2 }}
+  periodSeconds: 5
+  timeoutSeconds: 3
+  failureThreshold: 6
+readinessProbe:
+  httpGet:
+    path: /readyz
+    port: {{ index . 2 }}
+  periodSeconds: 1
+  failureThreshold: 1
+resources:
+  {{- toYaml (index (index . 0).Values (index . 1)).resources | nindent 2 }}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities:
+    drop: ["ALL"]
+{{- end }}
+
+{{/* kedify-http.disruptionBudget returns the PodDisruptionBudget of a component, which allows one disruption at a time.
+A single replica may be evicted. Otherwise it would block the drain of its node forever. The arguments are the root, the
+component and the name of the Deployment. */}}
+{{- define "kedify-http.disruptionBudget" -}}
+{{- $root := index . 0 -}}
+{{- $replicas := int (index $root.Values (index . 1)).replicas -}}
+{{- if $root.Values.pods.disruptionBudgets }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ index . 2 }}
+  namespace: {{ $root.Release.Namespace | quote }}
+  labels:
+    {{- include "kedify-http.labels" . | nindent 4 }}
+spec:
+  {{- if or (eq (index . 1) "interceptor") (lt $replicas 2) }}
+  maxUnavailable: 1
+  {{- else }}
+  minAvailable: {{ sub $replicas 1 }}
+  {{- end }}
+  selector:
+    matchLabels:
+      {{- include "kedify-http.selector" (index . 1) | nindent 6 }}
+{{- end }}
+{{- end }}
+
+{{/* kedify-http.controllerBinding returns the binding of a ClusterRole to the Argo Rollouts controller. The arguments
+are the root and the name of the role. */}}
+{{- define "kedify-http.controllerBinding" -}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {{ index . 1 }}
+  labels:
+    {{- include "kedify-http.common" (index . 0) | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ index . 1 }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ (index . 0).Values.argoRollouts.serviceAccount | quote }}
+    namespace: {{ (index . 0).Values.argoRollouts.namespace | quote }}
+{{- end }}
+
+{{/* kedify-http.plugin returns the entry of a plugin in the list of the Argo Rollouts controller. The arguments are the
+name, the values and the flags of the plugin. */}}
+{{- define "kedify-http.plugin" -}}
+{{- $plugin := index . 1 -}}
+- name: {{ index . 0 | quote }}
+  location: {{ $plugin.location | quote }}
+{{- with $plugin.sha256 }}
+  sha256: {{ . | quote }}
+{{- end }}
+{{- with index . 2 }}
+  args: {{ toJson . }}
+{{- end }}
+{{- end }}
+
+{{/* kedify-http.plugins returns the list of the enabled plugins. The argument is the root. */}}
+{{- define "kedify-http.plugins" -}}
+{{- $rollouts := .Values.argoRollouts -}}
+{{- with $rollouts.kedifyHTTP }}
+{{- if .enabled }}
+{{- /* The default of the flag is namespace keda. */}}
+{{- $args := list }}
+{{- if ne $.Release.Namespace "keda" }}
+{{- $args = list (printf "--interceptor-namespace=%s" $.Release.Namespace) }}
+{{- end }}
+{{ include "kedify-http.plugin" (list "kedify/http" . (concat $args .args)) }}
+{{- end }}
+{{- end }}
+{{- with $rollouts.gatewayAPI }}
+{{- if .enabled }}
+{{ include "kedify-http.plugin" (list "argoproj-labs/gatewayAPI" . .args) }}
+{{- end }}
+{{- end }}
+{{- end }}
