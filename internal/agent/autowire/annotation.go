@@ -100,6 +100,15 @@ type match struct {
 	isOnService bool
 }
 
+// changeTo returns the part of a fix that changes an annotation to the protocol of a port. It is empty for other
+// sources.
+func (m *match) changeTo() string {
+	if m.name == "" {
+		return ""
+	}
+	return ", and use the same protocol in the annotation"
+}
+
 // behavior is what the annotations of an Ingress or HTTPRoute, and of one Service in it, do to the requests to that
 // Service.
 type behavior map[effect][]match

@@ -26,7 +26,7 @@ func meanings() map[effect]string {
 		usesHTTP1:          "HTTP/1.1: HTTP/2 of another Ingress is [not taken over](#settings-that-are-taken-over)",
 		usesTLS:            "needs `appProtocol: https` on the Service's port",
 		usesHTTP2:          "taken over: [HTTP/2](#http2-and-grpc), unless the Service's port selects another protocol",
-		usesHTTP2TLS:       "needs `appProtocol: kubernetes.io/h2c`, or a name such as `grpc`, on the Service's port",
+		usesHTTP2TLS:       "HTTP/2 over TLS: not wired, `ProtocolMismatch`",
 		usesOther:          "not wired: `UnsupportedSetting`",
 		upgrades:           "must list `kedify-proxy`, too",
 		sticksByCookie:     "taken over: [`{cookie: {}}`](#session-affinity)",

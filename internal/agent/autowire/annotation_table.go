@@ -117,16 +117,19 @@ func protocolRules() []annotationRule {
 			effect: usesHTTP2,
 		},
 		{
-			names: contour("upstream-protocol.h2"), on: onService, values: listsPort, when: "lists the port",
+			names: contour("upstream-protocol.h2"), on: onRoute | onService, values: listsPort, when: "lists the port",
 			effect: usesHTTP2TLS,
 		},
-		{names: contour("upstream-protocol.tls"), on: onService, values: listsPort, when: "lists the port", effect: usesTLS},
+		{
+			names: contour("upstream-protocol.tls"), on: onRoute | onService, values: listsPort, when: "lists the port",
+			effect: usesTLS,
+		},
 		{names: alb("backend-protocol-version"), on: both, values: `grpc|http2`, when: "`GRPC`, `HTTP2`", effect: usesHTTP2},
 		{names: appProtocols(), on: onService, values: `.*"HTTP2".*`, when: "a port with `HTTP2`", effect: usesHTTP2TLS},
 		{names: appProtocols(), on: onService, values: `.*"HTTPS".*`, when: "a port with `HTTPS`", effect: usesTLS},
 		{names: kong("protocol"), on: onService, values: `grpc`, when: "`grpc`", effect: usesHTTP2},
-		{names: kong("protocol"), on: onService, values: `grpcs`, when: "`grpcs`", effect: usesHTTP2TLS},
-		{names: kong("protocol"), on: onService, values: `https`, when: "`https`", effect: usesTLS},
+		{names: kong("protocol"), on: onRoute | onService, values: `grpcs`, when: "`grpcs`", effect: usesHTTP2TLS},
+		{names: kong("protocol"), on: onRoute | onService, values: `https`, when: "`https`", effect: usesTLS},
 	}
 }
 

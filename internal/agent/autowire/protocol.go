@@ -118,11 +118,14 @@ func (p *objectPlan) upstreamBlocker(
 		toProxies = p.behaviorOf(ProxyService, to.service.Port)
 	}
 	protocol := p.upstreamProtocol(targets, original, toService)
-	http2, tls := toService.find(usesHTTP2, usesHTTP2TLS), toService.find(usesTLS)
+	if reason, message = securityBlocker(original, toService, protocol); reason != "" {
+		return reason, message
+	}
+	http2 := toService.find(usesHTTP2)
 	switch {
 	case http2 != nil && protocol != model.HTTP2:
 		problem := "the proxies would use HTTP/1.1"
-		if other := p.otherProtocol(targets); toService.http2() != nil && other != "" {
+		if other := p.otherProtocol(targets); other != "" {
 			problem = other + " uses HTTP/1.1"
 		}
 		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
@@ -130,12 +133,36 @@ func (p *objectPlan) upstreamBlocker(
 			http2.text, problem, portText(original.service.Port), original.service.Name)
 	case http2 != nil && toProxies.find(usesHTTP2, usesHTTP2TLS) == nil:
 		return lostOnProxies(http2, "uses HTTP/2")
-	case http2 == nil && tls != nil && protocol == model.HTTP1:
+	case http2 == nil && toService.find(usesTLS) == nil:
+		return p.retainedBlocker(targets, original, toService)
+	}
+	return "", ""
+}
+
+// securityBlocker returns why the proxies would use clear text to an application to which the Ingress controller uses
+// TLS, or the other way round. protocol is the one that the proxies use. They do not support HTTP/2 over TLS. An
+// application that is reached over TLS has no port for clear text, whatever the name of its port says.
+func securityBlocker(original *backend, toService behavior, protocol model.Protocol) (reason, message string) {
+	port, name := portText(original.service.Port), original.service.Name
+	tls, http2, http1 := toService.find(usesTLS), toService.find(usesHTTP2), toService.find(usesHTTP1)
+	both := toService.find(usesHTTP2TLS)
+	if both == nil && tls != nil && http2 != nil {
+		both = &match{name: tls.name, text: tls.text + ", with " + http2.text + ","}
+	}
+	switch {
+	case both != nil:
+		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
+			"%s uses HTTP/2 over TLS to the application, which the proxies do not support; let port %s of Service %s serve "+
+				"HTTP/1.1 over TLS and set its appProtocol: https, or HTTP/2 in clear text and set its appProtocol: "+
+				"kubernetes.io/h2c%s", both.text, port, name, both.changeTo())
+	case tls != nil && protocol != model.HTTPS:
 		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
 			"%s uses TLS to the application, and the proxies would use clear text; set appProtocol: https "+
-				"on port %s of Service %s", tls.text, portText(original.service.Port), original.service.Name)
-	case http2 == nil && tls == nil:
-		return p.retainedBlocker(targets, original, toService)
+				"on port %s of Service %s", tls.text, port, name)
+	case tls == nil && http2 == nil && http1 != nil && protocol == model.HTTPS:
+		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
+			"%s uses clear text to the application, and the proxies would use TLS; set appProtocol: http "+
+				"on port %s of Service %s", http1.text, port, name)
 	}
 	return "", ""
 }
