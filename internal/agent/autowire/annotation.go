@@ -92,7 +92,7 @@ type loadBalancer struct {
 
 // match is an annotation that has an effect.
 type match struct {
-	// text is the annotation with its value, and its object if that is a Service, for messages.
+	// text is the annotation with its value, and its object if that is another one, for messages.
 	text string
 	// name and value are the annotation. header is the header that the value names, or empty.
 	name, value, header string
@@ -123,8 +123,23 @@ func (b behavior) find(effects ...effect) *match {
 	return nil
 }
 
-// behaviorOf returns the behavior for requests to a port of a Service, which may not exist.
+// behaviorOf returns the behavior for requests to a port of a Service, which may not exist, except for annotations that
+// the object's owner accepts.
 func (o *Object) behaviorOf(
+	rules []annotationRule, service *corev1.Service, name string, port networkingv1.ServiceBackendPort,
+) behavior {
+	found := o.effects(rules, service, name, port)
+	for current, matches := range found {
+		kept := slices.DeleteFunc(matches, func(candidate match) bool { return o.accepts(candidate.name) })
+		if found[current] = kept; len(kept) == 0 {
+			delete(found, current)
+		}
+	}
+	return found
+}
+
+// effects returns the behavior for requests to a port of a Service, which may not exist.
+func (o *Object) effects(
 	rules []annotationRule, service *corev1.Service, name string, port networkingv1.ServiceBackendPort,
 ) behavior {
 	placeholders := strings.NewReplacer(
@@ -134,7 +149,7 @@ func (o *Object) behaviorOf(
 		rule := &rules[i]
 		for _, pattern := range rule.names {
 			for _, candidate := range o.matches(rule, strings.ReplaceAll(pattern, "{service}", name), service, name) {
-				if handled[candidate.name] || o.accepts(candidate.name) {
+				if handled[candidate.name] {
 					continue
 				}
 				if header, isMatch := rule.matches(candidate.value, placeholders); isMatch {
@@ -149,7 +164,7 @@ func (o *Object) behaviorOf(
 }
 
 // matches returns the annotations of the object, or of a Service in it, with the name in a rule. The value of a Service
-// takes precedence.
+// takes precedence, and one that the object inherits comes last.
 func (o *Object) matches(rule *annotationRule, pattern string, service *corev1.Service, name string) []match {
 	own, on := onIngress, max(rule.on, onIngress)
 	if o.kind == trigger.AutowireHTTPRoute {
@@ -158,15 +173,21 @@ func (o *Object) matches(rule *annotationRule, pattern string, service *corev1.S
 	var found []match
 	if on&onService != 0 && (own == onIngress || on&onRoute != 0) {
 		found = matchNames(service.Annotations, pattern, " of Service "+name)
+		for i := range found {
+			found[i].isOnService = true
+		}
 	}
 	if len(found) == 0 && on&own != 0 {
 		found = matchNames(o.meta.GetAnnotations(), pattern, "")
+	}
+	if len(found) == 0 && on&own != 0 {
+		found = matchNames(o.inherited, pattern, " of "+o.master)
 	}
 	return found
 }
 
 // matchNames returns the annotations whose names match a pattern, sorted by name. suffix is added to their texts, and
-// names the Service that has them.
+// names the object that has them.
 func matchNames(annotations map[string]string, pattern, suffix string) (found []match) {
 	names := []string{pattern}
 	if prefix, isPrefix := strings.CutSuffix(pattern, "*"); isPrefix {
@@ -176,7 +197,7 @@ func matchNames(annotations map[string]string, pattern, suffix string) (found []
 	for _, name := range names {
 		if value := strings.TrimSpace(annotations[name]); value != "" {
 			text := fmt.Sprintf("annotation %s: %.40q%s", name, value, suffix)
-			found = append(found, match{text: text, name: name, value: value, isOnService: suffix != ""})
+			found = append(found, match{text: text, name: name, value: value})
 		}
 	}
 	return found

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,28 +55,30 @@ func places(on place) string {
 	return strings.Join(names, ", ")
 }
 
-// TestAnnotationsAreDocumented compares the table in docs/reference/autowire.md with the rules. If they
-// differ, replace the table with the one in the message.
+// TestAnnotationsAreDocumented compares the tables in docs/reference/autowire.md with the rules. If they differ, replace
+// the table with the one in the message.
 func TestAnnotationsAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/reference/autowire.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var table strings.Builder
-	table.WriteString("| Annotations | On | Values | Effect |\n|---|---|---|---|\n")
-	for _, rule := range annotationRules() {
-		when := rule.when
-		if when == "" {
-			when = "any"
+	for mark, rules := range map[string][]annotationRule{"annotations": annotationRules(), "host annotations": hostRules()} {
+		var table strings.Builder
+		table.WriteString("| Annotations | On | Values | Effect |\n|---|---|---|---|\n")
+		for _, rule := range rules {
+			when := rule.when
+			if when == "" {
+				when = "any"
+			}
+			fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n",
+				strings.Join(rule.names, "`, `"), places(rule.on), when, meanings()[rule.effect])
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n",
-			strings.Join(rule.names, "`, `"), places(rule.on), when, meanings()[rule.effect])
-	}
-	_, rest, hasTable := strings.Cut(string(page), "<!-- annotations -->\n\n")
-	documented, _, ends := strings.Cut(rest, "\n<!-- end -->")
-	if diff := cmp.Diff(table.String(), documented); diff != "" || !hasTable || !ends {
-		t.Errorf("(-rules +page):\n%s\nwant:\n%s", diff, table.String())
+		_, rest, hasTable := strings.Cut(string(page), "<!-- "+mark+" -->\n\n")
+		documented, _, ends := strings.Cut(rest, "\n<!-- end -->")
+		if diff := cmp.Diff(table.String(), documented); diff != "" || !hasTable || !ends {
+			t.Errorf("(-rules +page):\n%s\nwant:\n%s", diff, table.String())
+		}
 	}
 }
 
@@ -84,7 +87,7 @@ func TestAnnotationRules(t *testing.T) {
 	t.Parallel()
 	placeholders := strings.NewReplacer(
 		"{service}", "shop", "{port}", portPattern(networkingv1.ServiceBackendPort{Number: 80}, nil))
-	for _, rule := range annotationRules() {
+	for _, rule := range slices.Concat(annotationRules(), hostRules()) {
 		if _, err := regexp.Compile(placeholders.Replace(rule.values)); err != nil {
 			t.Errorf("%v: %v", rule.names, err)
 		}

@@ -1,6 +1,7 @@
 package autowire
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -29,9 +30,14 @@ func (p *objectPlan) prepare() {
 			ref.requests = ref.requests.asExpressions()
 			ref.matched = ref.requests
 		}
-		received, by := p.toProxies.received(ref.requests)
-		if ref.received = received; by != nil {
-			ref.changedBy = by.text
+		ref.others = p.fromOthers(ref.matched.hosts[0])
+		received, byOther := ref.others.received(ref.requests)
+		received, by := p.toProxies.received(received)
+		switch ref.received = received; {
+		case by != nil && byOther != nil:
+			ref.changedBy = by.text + ", with " + byOther.text + ","
+		case cmp.Or(by, byOther) != nil:
+			ref.changedBy = cmp.Or(by, byOther).text
 		}
 	}
 	record, err := parseRestorePatch(p.object.meta.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo])
@@ -60,7 +66,7 @@ func (p *objectPlan) behaviorOf(service string, port networkingv1.ServiceBackend
 func (p *objectPlan) annotationBlocker(
 	targets []*Target, original *backend, toService behavior,
 ) (reason, message string) {
-	for _, current := range []behavior{toService, p.toProxies} {
+	for _, current := range []behavior{toService, p.toProxies, original.others} {
 		if unknown := current.find(hidden); unknown != nil {
 			return httpv1alpha1.ReasonUnsupportedAnnotation, fmt.Sprintf(
 				"%s may change its requests or connections in a way that the agent cannot determine; remove it, or list it "+
@@ -83,6 +89,11 @@ func (p *objectPlan) annotationBlocker(
 	}
 	if reason, message = requestBlocker(targets, original); reason != "" {
 		return reason, message
+	}
+	if p.toProxies.find(replacesPath, matchesExpressions) == nil {
+		if reason, message = expressionBlocker(targets, original); reason != "" {
+			return reason, message
+		}
 	}
 	return p.affinityBlocker(targets, original, toService)
 }
@@ -153,8 +164,9 @@ func requestBlocker(targets []*Target, original *backend) (reason, message strin
 		return "", ""
 	}
 	missing, fix := original.received.paths[0].text, "pathPrefixes"
-	if !isHostSame {
-		missing, fix = original.received.hosts[len(original.received.hosts)-1], "hosts"
+	isUnmatched := func(host string) bool { return !targets[0].matchesHosts([]string{host}) }
+	if at := slices.IndexFunc(original.received.hosts, isUnmatched); at >= 0 && !isHostSame {
+		missing, fix = original.received.hosts[at], "hosts"
 	}
 	return httpv1alpha1.ReasonRequestMismatch, fmt.Sprintf(
 		"%s makes the proxies receive requests for %s, which HTTPScaledObject %q does not match; "+

@@ -80,7 +80,8 @@ func (n *Namespace) Plan() (Plan, error) {
 // objectPlans returns the prepared plans of the objects that are not being deleted.
 func (n *Namespace) objectPlans(results outcomes) []*objectPlan {
 	rules := annotationRules()
-	splitters := n.splitters(rules)
+	n.inheritFromMasters()
+	splitters, hostAnnotated := n.splitters(rules), n.hostAnnotations()
 	var plans []*objectPlan
 	for i := range n.Objects {
 		object := &n.Objects[i]
@@ -88,7 +89,8 @@ func (n *Namespace) objectPlans(results outcomes) []*objectPlan {
 			continue
 		}
 		current := &objectPlan{
-			Namespace: n, object: object, index: i, rules: rules, splitters: splitters, results: results,
+			Namespace: n, object: object, index: i, rules: rules, splitters: splitters, hostAnnotated: hostAnnotated,
+			results: results,
 		}
 		current.prepare()
 		plans = append(plans, current)
@@ -103,9 +105,11 @@ type objectPlan struct {
 	// object is the object, and index its index in Namespace.Objects.
 	object *Object
 	index  int
-	// rules is the table of annotations. splitters are the Ingresses that split the traffic of others.
-	rules     []annotationRule
-	splitters []splitter
+	// rules is the table of annotations. splitters are the Ingresses that split the traffic of others. hostAnnotated are
+	// those with annotations that affect all Ingresses with the same host.
+	rules         []annotationRule
+	splitters     []splitter
+	hostAnnotated []hostAnnotations
 	// toProxies is what the annotations of the object, and of Service kedify-proxy, do to requests to the proxies.
 	toProxies behavior
 	// originals are the originals of the wired backends, by index. isRestored and recordIssue are the results of
