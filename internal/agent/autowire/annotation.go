@@ -81,15 +81,6 @@ type annotationRule struct {
 	effect effect
 }
 
-// loadBalancer is a controller that uses NodePorts of Services.
-type loadBalancer struct {
-	name string
-	// classes are its Ingress classes. annotations are those by which its Ingresses are recognized, too.
-	classes, annotations []string
-	// fix is the annotation that makes it use Pods instead, on Service kedify-proxy.
-	fix string
-}
-
 // match is an annotation that has an effect.
 type match struct {
 	// text is the annotation with its value, and its object if that is another one, for messages.
@@ -304,20 +295,4 @@ func ServiceAnnotations(annotations map[string]string) map[string]string {
 // splitHosts returns the hosts of a list that commas or spaces separate.
 func splitHosts(list string) []string {
 	return strings.FieldsFunc(list, func(separator rune) bool { return separator == ',' || separator <= ' ' })
-}
-
-// loadBalancer returns the controller of the Ingress if it uses NodePorts, or nil.
-func (o *Object) loadBalancer() *loadBalancer {
-	annotations := o.meta.GetAnnotations()
-	for _, candidate := range loadBalancers() {
-		if o.class != "" && slices.Contains(candidate.classes, o.class) {
-			return &candidate
-		}
-		for _, pattern := range candidate.annotations {
-			if len(matchNames(annotations, pattern, "")) > 0 {
-				return &candidate
-			}
-		}
-	}
-	return nil
 }

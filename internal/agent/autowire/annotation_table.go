@@ -283,11 +283,13 @@ func hiddenRules() []annotationRule {
 func loadBalancers() []loadBalancer {
 	return []loadBalancer{
 		{
-			name: "an AWS Application Load Balancer", classes: []string{"alb"}, annotations: alb("*"),
+			name: "an AWS Application Load Balancer", controllers: []string{"ingress.k8s.aws/alb", "eks.amazonaws.com/alb"},
+			classes: []string{"alb"}, annotations: alb("*"),
 			fix: "annotation alb.ingress.kubernetes.io/target-type: ip",
 		},
 		{
-			name: "a Google Cloud load balancer", classes: []string{"gce", "gce-internal", "gce-regional-external"},
+			name: "a Google Cloud load balancer", controllers: []string{"k8s.io/ingress-gce"},
+			classes: []string{"gce", "gce-internal", "gce-regional-external"},
 			annotations: []string{
 				"networking.gke.io/*", "ingress.gcp.kubernetes.io/*", "kubernetes.io/ingress.global-static-ip-name",
 				"kubernetes.io/ingress.regional-static-ip-name", "ingress.kubernetes.io/url-map",

@@ -58,7 +58,11 @@ func (r requestSet) asExpressions() requestSet {
 
 // behaviorOf returns the behavior for requests to a port of a Service.
 func (p *objectPlan) behaviorOf(service string, port networkingv1.ServiceBackendPort) behavior {
-	return p.object.behaviorOf(p.rules, p.service(service), service, port)
+	found := p.object.behaviorOf(p.rules, p.service(service), service, port)
+	if p.object.kind == trigger.AutowireHTTPRoute {
+		p.addGatewayTLS(found, service, port)
+	}
+	return found
 }
 
 // annotationBlocker returns why the proxies cannot replace a backend because of annotations or session affinity.
@@ -172,17 +176,4 @@ func requestBlocker(targets []*Target, original *backend) (reason, message strin
 		"%s makes the proxies receive requests for %s, which HTTPScaledObject %q does not match; "+
 			"add %q to %s of its trigger",
 		original.changedBy, original.received, targets[0].Name, missing, fix)
-}
-
-// serviceTypeBlocker returns why the load balancer of an Ingress cannot use Service kedify-proxy because of its type.
-func (p *objectPlan) serviceTypeBlocker() (reason, message string) {
-	balancer := p.object.loadBalancer()
-	kind := p.service(ProxyService).Spec.Type
-	if p.object.kind != trigger.AutowireIngress || balancer == nil || p.toProxies.find(reachesPods) != nil ||
-		kind == corev1.ServiceTypeNodePort || kind == corev1.ServiceTypeLoadBalancer {
-		return "", ""
-	}
-	return httpv1alpha1.ReasonServiceTypeMismatch, fmt.Sprintf(
-		"%s needs a Service of type NodePort, and Service %s is none; set its spec.type to NodePort, or %s on it",
-		balancer.name, ProxyService, balancer.fix)
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // Namespace is the input of a plan: the state of one namespace.
@@ -21,6 +22,10 @@ type Namespace struct {
 	Rivals []Target
 	// Services are the namespace's Services by name: their annotations, ports and types.
 	Services map[string]*corev1.Service
+	// Classes are the IngressClasses of the cluster.
+	Classes Classes
+	// TLSPolicies are the BackendTLSPolicies of the namespace.
+	TLSPolicies []apis.BackendTLSPolicy
 	// HasProxy reports whether Service kedify-proxy can serve requests on ProxyPort, HasTLSProxy and HasHTTP2Proxy the
 	// same for TLSPort and HTTP2Port. See Proxies.CanServe.
 	HasProxy, HasTLSProxy, HasHTTP2Proxy bool

@@ -28,7 +28,7 @@ func (p *objectPlan) proxyPort(
 		!slices.ContainsFunc(targets, isMissing) &&
 		isTLSPort(original.service.Port, p.service(original.service.Name).Spec.Ports)
 	switch {
-	case p.toProxies.find(usesTLS, usesHTTP2TLS) != nil || wantsTLS:
+	case !isCrossNamespace && p.toProxies.find(usesTLS, usesHTTP2TLS) != nil || wantsTLS:
 		return TLSPort
 	case p.upstreamProtocol(targets, original, toService) == model.HTTP2 && p.toProxies.find(usesHTTP2) == nil &&
 		p.proxyProtocol(ProxyPort, isCrossNamespace) != model.HTTP2:
@@ -85,6 +85,9 @@ func (p *objectPlan) protocolBlocker(
 			" sets a protocol that the proxies do not support; use HTTP or HTTPS"
 	}
 	if reason, message = p.upstreamBlocker(targets, original, toService, to); reason != "" {
+		return reason, message
+	}
+	if reason, message = p.gatewayPortBlocker(to); reason != "" {
 		return reason, message
 	}
 	switch to.service.Port.Number {
