@@ -52,6 +52,13 @@ const (
 	belongsToService
 	// reachesPods means that a load balancer needs no NodePort.
 	reachesPods
+	// expectsStatus means that health checks fail with another status than one of those in the value. checksByTLS and
+	// checksInClear set the protocol of health checks, and checksElsewhere sends them to a path or port at which the
+	// proxies do not answer them.
+	expectsStatus
+	checksByTLS
+	checksInClear
+	checksElsewhere
 	// hidden is an effect on the requests or the connection that the agent cannot determine.
 	hidden
 )

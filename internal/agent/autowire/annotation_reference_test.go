@@ -37,6 +37,10 @@ func meanings() map[effect]string {
 		splits:             "not wired: `UnsupportedAnnotation`",
 		belongsToService:   "Service `kedify-proxy` needs the same annotation",
 		reachesPods:        "any [type of Service](#types-of-service)",
+		expectsStatus:      "must contain 200 or, for `backend-protocol-version: GRPC`, 2",
+		checksByTLS:        "Service `kedify-proxy` needs `HTTP`, unless TLS to the proxies is used",
+		checksInClear:      "Service `kedify-proxy` needs `HTTPS` if TLS to the proxies is used",
+		checksElsewhere:    "not wired: `UnsupportedAnnotation`",
 		hidden:             "not wired: `UnsupportedAnnotation`",
 	}
 }

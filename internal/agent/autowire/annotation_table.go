@@ -16,7 +16,8 @@ import "slices"
 //   - appgw.ingress.kubernetes.io: Application Gateway Ingress Controller, pkg/annotations/ingress_annotations.go
 //   - konghq.com: Kong Ingress Controller, internal/annotations/annotations.go
 func annotationRules() []annotationRule {
-	return slices.Concat(requestRules(), protocolRules(), hiddenRules(), affinityRules(), splitRules(), serviceRules())
+	return slices.Concat(requestRules(), protocolRules(), hiddenRules(), healthRules(), affinityRules(), splitRules(),
+		serviceRules())
 }
 
 // Patterns of values that several rules use. The placeholders are those of annotationRule.values.
@@ -205,10 +206,7 @@ func serviceRules() []annotationRule {
 	return []annotationRule{
 		{names: slices.Concat(alb("conditions.{service}"), alb("transforms.{service}")), effect: hidden},
 		{names: alb("auth-type"), on: onService, values: `oidc|cognito`, when: "`oidc`, `cognito`", effect: belongsToService},
-		{
-			names: []string{"cloud.google.com/backend-config", "beta.cloud.google.com/backend-config"}, on: onService,
-			effect: belongsToService,
-		},
+		{names: backendConfigs(), on: onService, effect: belongsToService},
 		{names: alb("target-type"), on: onIngress | onService, values: `ip`, when: "`ip`", effect: reachesPods},
 		{
 			names: []string{"cloud.google.com/neg"}, on: onService, values: `.*"ingress"\s*:\s*true.*`,
@@ -318,6 +316,10 @@ func haproxy(key string) []string {
 
 func haproxyIngress(key string) []string {
 	return []string{"haproxy-ingress.github.io/" + key, "ingress.kubernetes.io/" + key}
+}
+
+func backendConfigs() []string {
+	return []string{"cloud.google.com/backend-config", "beta.cloud.google.com/backend-config"}
 }
 
 func appProtocols() []string {

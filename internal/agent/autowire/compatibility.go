@@ -85,7 +85,8 @@ func (p *objectPlan) annotationBlocker(
 	for _, kept := range toService[belongsToService] {
 		isKept := func(other match) bool { return other.name == kept.name && other.value == kept.value }
 		if !slices.ContainsFunc(p.toProxies[belongsToService], isKept) {
-			return lostOnProxies(&kept, "applies to this Service only")
+			reason, message = lostOnProxies(&kept, "applies to this Service only")
+			return reason, message + affinityHint(&kept, targets)
 		}
 	}
 	if webSocket := toService.find(upgrades); webSocket != nil && p.toProxies.find(upgrades) == nil {

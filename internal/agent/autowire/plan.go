@@ -236,6 +236,7 @@ func (p *objectPlan) permanentBlocker(
 			return p.protocolBlocker(targets, original, toService, to, isCurrent)
 		},
 		p.serviceTypeBlocker,
+		func() (string, string) { return p.healthBlocker(to) },
 	} {
 		if reason, message = blocker(); reason != "" {
 			return reason, message
