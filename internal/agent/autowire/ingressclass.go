@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,6 +73,16 @@ func (p *objectPlan) loadBalancer() *loadBalancer {
 		}
 	}
 	return nil
+}
+
+// traefikController is the controller of Traefik in IngressClasses. Its Helm chart names the class after the release.
+const traefikController = "traefik.io/ingress-controller"
+
+// isOfTraefik reports whether Traefik is the controller of an Ingress.
+func (p *objectPlan) isOfTraefik() bool {
+	ofObject, isKnown := p.Classes.byName[cmp.Or(p.object.class, p.Classes.byDefault)]
+	return p.object.kind == trigger.AutowireIngress && (ofObject.controller == traefikController ||
+		!isKnown && strings.HasPrefix(p.object.class, "traefik"))
 }
 
 // serviceTypeBlocker returns why the load balancer of an Ingress cannot use Service kedify-proxy because of its type.

@@ -124,6 +124,9 @@ func (p *objectPlan) upstreamBlocker(
 	if reason, message = securityBlocker(original, toService, protocol); reason != "" {
 		return reason, message
 	}
+	if reason, message = p.traefikBlocker(original, toService, protocol); reason != "" {
+		return reason, message
+	}
 	http2 := toService.find(usesHTTP2)
 	switch {
 	case http2 != nil && protocol != model.HTTP2:
@@ -168,6 +171,24 @@ func securityBlocker(original *backend, toService behavior, protocol model.Proto
 				"on port %s of Service %s", http1.text, port, name)
 	}
 	return "", ""
+}
+
+// traefikBlocker returns why the proxies would use clear text to an application to which Traefik uses TLS because of
+// the number or name of its port, without an annotation (pkg/provider/kubernetes/ingress/kubernetes.go).
+func (p *objectPlan) traefikBlocker(
+	original *backend, toService behavior, protocol model.Protocol,
+) (reason, message string) {
+	service := p.service(original.service.Name)
+	hasScheme := len(matchNames(service.Annotations, traefik("service.serversscheme")[0], "")) > 0
+	if !p.isOfTraefik() || hasScheme || protocol == model.HTTPS ||
+		toService.find(usesTLS, usesHTTP1, usesHTTP2, usesHTTP2TLS) != nil ||
+		!isTLSPort(original.service.Port, service.Spec.Ports) {
+		return "", ""
+	}
+	return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
+		"Traefik uses TLS to port %s of Service %s because of its number or name, and the proxies would use clear "+
+			"text; set appProtocol: https on the port or, if it is for clear text, annotation %s: http on the Service",
+		portText(original.service.Port), original.service.Name, traefik("service.serversscheme")[0])
 }
 
 // retainedBlocker returns why the proxies would use HTTP/2 to the application for a backend with HTTP/1.1: a target

@@ -1,9 +1,12 @@
 package autowire_test
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 )
@@ -76,6 +79,62 @@ func TestTLSToApplication(t *testing.T) {
 			w.Services["kedify-proxy"].Spec.Type = corev1.ServiceTypeNodePort
 			w.Targets = []autowire.Target{target("shop", "shop.test")}
 			w.Targets[0].Certificate = autowire.CertificateActive
+			w.expect(t, test.says)
+		})
+	}
+}
+
+// TestTraefikPorts has ports to which Traefik uses TLS because of their number or name.
+func TestTraefikPorts(t *testing.T) {
+	t.Parallel()
+	const mismatch = "ProtocolMismatch: Ingress web, shop.test/: Traefik uses TLS to port 443 of Service shop because of its number " +
+		"or name, and the proxies would use clear text; set appProtocol: https on the port or, if it is for clear text, annotation " +
+		"traefik.ingress.kubernetes.io/service.serversscheme: http on the Service"
+	const wired = "Wired: Ingress web, shop.test/"
+	of := func(class string) string {
+		text := strings.Replace(store("/"), "number: 80", "number: 443", 1)
+		return strings.Replace(text, "spec: {", "spec: {"+class, 1)
+	}
+	port := func(name, protocol string) corev1.ServicePort {
+		made := corev1.ServicePort{Name: name, Port: 443}
+		if protocol != "" {
+			made.AppProtocol = &protocol
+		}
+		return made
+	}
+	const public = "ingressClassName: public, "
+	tests := map[string]struct {
+		class      string // of the Ingress
+		controller string // of the class public, which is the default one
+		port       corev1.ServicePort
+		shop       string // annotations of Service shop
+		says       string
+	}{
+		"open port":           {public, "traefik.io/ingress-controller", port("", ""), "", mismatch},
+		"default class":       {"", "traefik.io/ingress-controller", port("web", ""), "", mismatch},
+		"no IngressClass":     {"ingressClassName: traefik-internal, ", "k8s.io/ingress-nginx", port("", ""), "", mismatch},
+		"HTTP/2":              {public, "traefik.io/ingress-controller", port("grpc", ""), "", mismatch},
+		"HTTP/1.1":            {public, "traefik.io/ingress-controller", port("", "http"), "", mismatch},
+		"name, not number":    {public, "traefik.io/ingress-controller", port("https", "kubernetes.io/h2c"), "", mismatch},
+		"TLS":                 {public, "traefik.io/ingress-controller", port("", "https"), "", wired},
+		"TLS by name":         {public, "traefik.io/ingress-controller", port("https-web", ""), "", wired},
+		"a scheme":            {public, "traefik.io/ingress-controller", port("", ""), traefik + "service.serversscheme: http", wired},
+		"another controller":  {public, "k8s.io/ingress-nginx", port("", ""), "", wired},
+		"another one, called": {"ingressClassName: public, ", "haproxy.org/ingress-controller/traefik", port("", ""), "", wired},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newFixture(t, of(test.class))
+			w.Services["shop"] = service(test.shop, test.port)
+			w.Classes = autowire.ClassesOf([]networkingv1.IngressClass{{
+				ObjectMeta: metav1.ObjectMeta{
+					Name: "public", Annotations: map[string]string{networkingv1.AnnotationIsDefaultIngressClass: "true"},
+				},
+				Spec: networkingv1.IngressClassSpec{Controller: test.controller},
+			}})
+			w.Targets = []autowire.Target{target("shop", "shop.test")}
+			w.Targets[0].Port.Number = 443
 			w.expect(t, test.says)
 		})
 	}
