@@ -54,11 +54,12 @@ func TestPermissions(t *testing.T) {
 		"create services/kedify-proxy", "create services/kedify-proxy-admin",
 		"create poddisruptionbudgets.policy/kedify-proxy",
 	}
-	await.True(t, "the Lease is renewed, and Rollouts and HTTPRoutes are watched, which were installed later",
+	await.True(t, "the Lease is renewed, and Rollouts and kinds of the Gateway API are watched, which were installed later",
 		func() bool {
 			used := requested(t)
 			return used["update leases.coordination.k8s.io/kedify-http-agent in keda"] && used["watch rollouts.argoproj.io"] &&
-				used["watch httproutes.gateway.networking.k8s.io"] && used["watch referencegrants.gateway.networking.k8s.io in keda"]
+				used["watch httproutes.gateway.networking.k8s.io"] &&
+				used["watch backendtlspolicies.gateway.networking.k8s.io"] && used["watch referencegrants.gateway.networking.k8s.io in keda"]
 		})
 	used := requested(t)
 	for _, right := range rare {

@@ -119,12 +119,13 @@ func (c *cluster) install(ctx context.Context) error {
 		append(gatewayAPI(), filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...)
 }
 
-// gatewayAPI returns the files with the CRDs of HTTPRoutes and ReferenceGrants.
+// gatewayAPI returns the files with the CRDs of HTTPRoutes, ReferenceGrants and BackendTLSPolicies.
 func gatewayAPI() []string {
 	folder := os.Getenv(definitionsVariable)
 	return []string{
 		filepath.Join(folder, "gateway.networking.k8s.io_httproutes.yaml"),
 		filepath.Join(folder, "gateway.networking.k8s.io_referencegrants.yaml"),
+		filepath.Join(folder, "gateway.networking.k8s.io_backendtlspolicies.yaml"),
 	}
 }
 

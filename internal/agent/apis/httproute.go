@@ -16,6 +16,8 @@ type HTTPRoute struct {
 
 	// Spec is the desired state.
 	Spec HTTPRouteSpec `json:"spec"`
+	// Status is the observed state.
+	Status HTTPRouteStatus `json:"status"`
 }
 
 // HTTPRouteList is a list of HTTPRoutes.
@@ -35,6 +37,18 @@ type HTTPRouteSpec struct {
 	Hostnames []string `json:"hostnames,omitempty"`
 	// Rules map requests to backends.
 	Rules []HTTPRouteRule `json:"rules,omitempty"`
+}
+
+// HTTPRouteStatus is the observed state of an HTTPRoute.
+type HTTPRouteStatus struct {
+	// Parents are the states of the route in its Gateways.
+	Parents []RouteParentStatus `json:"parents,omitempty"`
+}
+
+// RouteParentStatus is the state of a route in one Gateway.
+type RouteParentStatus struct {
+	// ControllerName is the controller that wrote the state, as in the GatewayClass.
+	ControllerName string `json:"controllerName"`
 }
 
 // HTTPRouteRule maps requests to backends.

@@ -178,6 +178,11 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	metav1.AddToGroupVersion(scheme, HTTPRouteKind().GroupVersion())
 	scheme.AddKnownTypes(ReferenceGrantKind().GroupVersion(), &ReferenceGrant{}, &ReferenceGrantList{})
 	metav1.AddToGroupVersion(scheme, ReferenceGrantKind().GroupVersion())
+	scheme.AddKnownTypes(BackendTLSPolicyKind().GroupVersion(), &BackendTLSPolicy{}, &BackendTLSPolicyList{})
+	alpha := AlphaBackendTLSPolicyKind()
+	scheme.AddKnownTypeWithName(alpha, &AlphaBackendTLSPolicy{})
+	scheme.AddKnownTypeWithName(alpha.GroupVersion().WithKind(alpha.Kind+"List"), &AlphaBackendTLSPolicyList{})
+	metav1.AddToGroupVersion(scheme, alpha.GroupVersion())
 	return nil
 }
 

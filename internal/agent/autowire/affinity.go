@@ -59,6 +59,17 @@ func persistenceOf(text json.RawMessage) affinitySource {
 	return source
 }
 
+// affinityHint returns an addition to the fix for an annotation that names settings with a session affinity, which then
+// selects a proxy. The agent does not read these settings.
+func affinityHint(annotation *match, targets []*Target) string {
+	at := slices.IndexFunc(targets, func(target *Target) bool { return !target.HasAffinity })
+	if at < 0 || !slices.Contains(backendConfigs(), annotation.name) {
+		return ""
+	}
+	return fmt.Sprintf(", and if the BackendConfig has a sessionAffinity, which would then select a proxy instead of a "+
+		"Pod, set sessionAffinity in the trigger of HTTPScaledObject %q, too", targets[at].Name)
+}
+
 // affinityBlocker returns why session affinity would be lost: the proxies select the Pods, and a target has no session
 // affinity and cannot take it over. The interceptor takes over a Service's sessionAffinity ClientIP.
 func (p *objectPlan) affinityBlocker(

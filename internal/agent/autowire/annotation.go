@@ -52,6 +52,13 @@ const (
 	belongsToService
 	// reachesPods means that a load balancer needs no NodePort.
 	reachesPods
+	// expectsStatus means that health checks fail with another status than one of those in the value. checksByTLS and
+	// checksInClear set the protocol of health checks, and checksElsewhere sends them to a path or port at which the
+	// proxies do not answer them.
+	expectsStatus
+	checksByTLS
+	checksInClear
+	checksElsewhere
 	// hidden is an effect on the requests or the connection that the agent cannot determine.
 	hidden
 )
@@ -81,23 +88,23 @@ type annotationRule struct {
 	effect effect
 }
 
-// loadBalancer is a controller that uses NodePorts of Services.
-type loadBalancer struct {
-	name string
-	// classes are its Ingress classes. annotations are those by which its Ingresses are recognized, too.
-	classes, annotations []string
-	// fix is the annotation that makes it use Pods instead, on Service kedify-proxy.
-	fix string
-}
-
 // match is an annotation that has an effect.
 type match struct {
-	// text is the annotation with its value, and its object if that is a Service, for messages.
+	// text is the annotation with its value, and its object if that is another one, for messages.
 	text string
 	// name and value are the annotation. header is the header that the value names, or empty.
 	name, value, header string
 	// isOnService reports whether a Service has the annotation.
 	isOnService bool
+}
+
+// changeTo returns the part of a fix that changes an annotation to the protocol of a port. It is empty for other
+// sources.
+func (m *match) changeTo() string {
+	if m.name == "" {
+		return ""
+	}
+	return ", and use the same protocol in the annotation"
 }
 
 // behavior is what the annotations of an Ingress or HTTPRoute, and of one Service in it, do to the requests to that
@@ -114,8 +121,23 @@ func (b behavior) find(effects ...effect) *match {
 	return nil
 }
 
-// behaviorOf returns the behavior for requests to a port of a Service, which may not exist.
+// behaviorOf returns the behavior for requests to a port of a Service, which may not exist, except for annotations that
+// the object's owner accepts.
 func (o *Object) behaviorOf(
+	rules []annotationRule, service *corev1.Service, name string, port networkingv1.ServiceBackendPort,
+) behavior {
+	found := o.effects(rules, service, name, port)
+	for current, matches := range found {
+		kept := slices.DeleteFunc(matches, func(candidate match) bool { return o.accepts(candidate.name) })
+		if found[current] = kept; len(kept) == 0 {
+			delete(found, current)
+		}
+	}
+	return found
+}
+
+// effects returns the behavior for requests to a port of a Service, which may not exist.
+func (o *Object) effects(
 	rules []annotationRule, service *corev1.Service, name string, port networkingv1.ServiceBackendPort,
 ) behavior {
 	placeholders := strings.NewReplacer(
@@ -125,7 +147,7 @@ func (o *Object) behaviorOf(
 		rule := &rules[i]
 		for _, pattern := range rule.names {
 			for _, candidate := range o.matches(rule, strings.ReplaceAll(pattern, "{service}", name), service, name) {
-				if handled[candidate.name] || o.accepts(candidate.name) {
+				if handled[candidate.name] {
 					continue
 				}
 				if header, isMatch := rule.matches(candidate.value, placeholders); isMatch {
@@ -140,7 +162,7 @@ func (o *Object) behaviorOf(
 }
 
 // matches returns the annotations of the object, or of a Service in it, with the name in a rule. The value of a Service
-// takes precedence.
+// takes precedence, and one that the object inherits comes last.
 func (o *Object) matches(rule *annotationRule, pattern string, service *corev1.Service, name string) []match {
 	own, on := onIngress, max(rule.on, onIngress)
 	if o.kind == trigger.AutowireHTTPRoute {
@@ -149,15 +171,21 @@ func (o *Object) matches(rule *annotationRule, pattern string, service *corev1.S
 	var found []match
 	if on&onService != 0 && (own == onIngress || on&onRoute != 0) {
 		found = matchNames(service.Annotations, pattern, " of Service "+name)
+		for i := range found {
+			found[i].isOnService = true
+		}
 	}
 	if len(found) == 0 && on&own != 0 {
 		found = matchNames(o.meta.GetAnnotations(), pattern, "")
+	}
+	if len(found) == 0 && on&own != 0 {
+		found = matchNames(o.inherited, pattern, " of "+o.master)
 	}
 	return found
 }
 
 // matchNames returns the annotations whose names match a pattern, sorted by name. suffix is added to their texts, and
-// names the Service that has them.
+// names the object that has them.
 func matchNames(annotations map[string]string, pattern, suffix string) (found []match) {
 	names := []string{pattern}
 	if prefix, isPrefix := strings.CutSuffix(pattern, "*"); isPrefix {
@@ -167,7 +195,7 @@ func matchNames(annotations map[string]string, pattern, suffix string) (found []
 	for _, name := range names {
 		if value := strings.TrimSpace(annotations[name]); value != "" {
 			text := fmt.Sprintf("annotation %s: %.40q%s", name, value, suffix)
-			found = append(found, match{text: text, name: name, value: value, isOnService: suffix != ""})
+			found = append(found, match{text: text, name: name, value: value})
 		}
 	}
 	return found
@@ -274,20 +302,4 @@ func ServiceAnnotations(annotations map[string]string) map[string]string {
 // splitHosts returns the hosts of a list that commas or spaces separate.
 func splitHosts(list string) []string {
 	return strings.FieldsFunc(list, func(separator rune) bool { return separator == ',' || separator <= ' ' })
-}
-
-// loadBalancer returns the controller of the Ingress if it uses NodePorts, or nil.
-func (o *Object) loadBalancer() *loadBalancer {
-	annotations := o.meta.GetAnnotations()
-	for _, candidate := range loadBalancers() {
-		if o.class != "" && slices.Contains(candidate.classes, o.class) {
-			return &candidate
-		}
-		for _, pattern := range candidate.annotations {
-			if len(matchNames(annotations, pattern, "")) > 0 {
-				return &candidate
-			}
-		}
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func meanings() map[effect]string {
 		usesHTTP1:          "HTTP/1.1: HTTP/2 of another Ingress is [not taken over](#settings-that-are-taken-over)",
 		usesTLS:            "needs `appProtocol: https` on the Service's port",
 		usesHTTP2:          "taken over: [HTTP/2](#http2-and-grpc), unless the Service's port selects another protocol",
-		usesHTTP2TLS:       "needs `appProtocol: kubernetes.io/h2c`, or a name such as `grpc`, on the Service's port",
+		usesHTTP2TLS:       "HTTP/2 over TLS: not wired, `ProtocolMismatch`",
 		usesOther:          "not wired: `UnsupportedSetting`",
 		upgrades:           "must list `kedify-proxy`, too",
 		sticksByCookie:     "taken over: [`{cookie: {}}`](#session-affinity)",
@@ -36,6 +37,10 @@ func meanings() map[effect]string {
 		splits:             "not wired: `UnsupportedAnnotation`",
 		belongsToService:   "Service `kedify-proxy` needs the same annotation",
 		reachesPods:        "any [type of Service](#types-of-service)",
+		expectsStatus:      "must contain 200 or, for `backend-protocol-version: GRPC`, 2",
+		checksByTLS:        "Service `kedify-proxy` needs `HTTP`, unless TLS to the proxies is used",
+		checksInClear:      "Service `kedify-proxy` needs `HTTPS` if TLS to the proxies is used",
+		checksElsewhere:    "not wired: `UnsupportedAnnotation`",
 		hidden:             "not wired: `UnsupportedAnnotation`",
 	}
 }
@@ -54,28 +59,30 @@ func places(on place) string {
 	return strings.Join(names, ", ")
 }
 
-// TestAnnotationsAreDocumented compares the table in docs/reference/autowire.md with the rules. If they
-// differ, replace the table with the one in the message.
+// TestAnnotationsAreDocumented compares the tables in docs/reference/autowire.md with the rules. If they differ, replace
+// the table with the one in the message.
 func TestAnnotationsAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/reference/autowire.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var table strings.Builder
-	table.WriteString("| Annotations | On | Values | Effect |\n|---|---|---|---|\n")
-	for _, rule := range annotationRules() {
-		when := rule.when
-		if when == "" {
-			when = "any"
+	for mark, rules := range map[string][]annotationRule{"annotations": annotationRules(), "host annotations": hostRules()} {
+		var table strings.Builder
+		table.WriteString("| Annotations | On | Values | Effect |\n|---|---|---|---|\n")
+		for _, rule := range rules {
+			when := rule.when
+			if when == "" {
+				when = "any"
+			}
+			fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n",
+				strings.Join(rule.names, "`, `"), places(rule.on), when, meanings()[rule.effect])
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n",
-			strings.Join(rule.names, "`, `"), places(rule.on), when, meanings()[rule.effect])
-	}
-	_, rest, hasTable := strings.Cut(string(page), "<!-- annotations -->\n\n")
-	documented, _, ends := strings.Cut(rest, "\n<!-- end -->")
-	if diff := cmp.Diff(table.String(), documented); diff != "" || !hasTable || !ends {
-		t.Errorf("(-rules +page):\n%s\nwant:\n%s", diff, table.String())
+		_, rest, hasTable := strings.Cut(string(page), "<!-- "+mark+" -->\n\n")
+		documented, _, ends := strings.Cut(rest, "\n<!-- end -->")
+		if diff := cmp.Diff(table.String(), documented); diff != "" || !hasTable || !ends {
+			t.Errorf("(-rules +page):\n%s\nwant:\n%s", diff, table.String())
+		}
 	}
 }
 
@@ -84,7 +91,7 @@ func TestAnnotationRules(t *testing.T) {
 	t.Parallel()
 	placeholders := strings.NewReplacer(
 		"{service}", "shop", "{port}", portPattern(networkingv1.ServiceBackendPort{Number: 80}, nil))
-	for _, rule := range annotationRules() {
+	for _, rule := range slices.Concat(annotationRules(), hostRules()) {
 		if _, err := regexp.Compile(placeholders.Replace(rule.values)); err != nil {
 			t.Errorf("%v: %v", rule.names, err)
 		}

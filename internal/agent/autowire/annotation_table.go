@@ -16,7 +16,8 @@ import "slices"
 //   - appgw.ingress.kubernetes.io: Application Gateway Ingress Controller, pkg/annotations/ingress_annotations.go
 //   - konghq.com: Kong Ingress Controller, internal/annotations/annotations.go
 func annotationRules() []annotationRule {
-	return slices.Concat(requestRules(), protocolRules(), hiddenRules(), affinityRules(), splitRules(), serviceRules())
+	return slices.Concat(requestRules(), protocolRules(), hiddenRules(), healthRules(), affinityRules(), splitRules(),
+		serviceRules())
 }
 
 // Patterns of values that several rules use. The placeholders are those of annotationRule.values.
@@ -117,16 +118,19 @@ func protocolRules() []annotationRule {
 			effect: usesHTTP2,
 		},
 		{
-			names: contour("upstream-protocol.h2"), on: onService, values: listsPort, when: "lists the port",
+			names: contour("upstream-protocol.h2"), on: onRoute | onService, values: listsPort, when: "lists the port",
 			effect: usesHTTP2TLS,
 		},
-		{names: contour("upstream-protocol.tls"), on: onService, values: listsPort, when: "lists the port", effect: usesTLS},
+		{
+			names: contour("upstream-protocol.tls"), on: onRoute | onService, values: listsPort, when: "lists the port",
+			effect: usesTLS,
+		},
 		{names: alb("backend-protocol-version"), on: both, values: `grpc|http2`, when: "`GRPC`, `HTTP2`", effect: usesHTTP2},
 		{names: appProtocols(), on: onService, values: `.*"HTTP2".*`, when: "a port with `HTTP2`", effect: usesHTTP2TLS},
 		{names: appProtocols(), on: onService, values: `.*"HTTPS".*`, when: "a port with `HTTPS`", effect: usesTLS},
 		{names: kong("protocol"), on: onService, values: `grpc`, when: "`grpc`", effect: usesHTTP2},
-		{names: kong("protocol"), on: onService, values: `grpcs`, when: "`grpcs`", effect: usesHTTP2TLS},
-		{names: kong("protocol"), on: onService, values: `https`, when: "`https`", effect: usesTLS},
+		{names: kong("protocol"), on: onRoute | onService, values: `grpcs`, when: "`grpcs`", effect: usesHTTP2TLS},
+		{names: kong("protocol"), on: onRoute | onService, values: `https`, when: "`https`", effect: usesTLS},
 	}
 }
 
@@ -202,10 +206,7 @@ func serviceRules() []annotationRule {
 	return []annotationRule{
 		{names: slices.Concat(alb("conditions.{service}"), alb("transforms.{service}")), effect: hidden},
 		{names: alb("auth-type"), on: onService, values: `oidc|cognito`, when: "`oidc`, `cognito`", effect: belongsToService},
-		{
-			names: []string{"cloud.google.com/backend-config", "beta.cloud.google.com/backend-config"}, on: onService,
-			effect: belongsToService,
-		},
+		{names: backendConfigs(), on: onService, effect: belongsToService},
 		{names: alb("target-type"), on: onIngress | onService, values: `ip`, when: "`ip`", effect: reachesPods},
 		{
 			names: []string{"cloud.google.com/neg"}, on: onService, values: `.*"ingress"\s*:\s*true.*`,
@@ -280,11 +281,13 @@ func hiddenRules() []annotationRule {
 func loadBalancers() []loadBalancer {
 	return []loadBalancer{
 		{
-			name: "an AWS Application Load Balancer", classes: []string{"alb"}, annotations: alb("*"),
+			name: "an AWS Application Load Balancer", controllers: []string{"ingress.k8s.aws/alb", "eks.amazonaws.com/alb"},
+			classes: []string{"alb"}, annotations: alb("*"),
 			fix: "annotation alb.ingress.kubernetes.io/target-type: ip",
 		},
 		{
-			name: "a Google Cloud load balancer", classes: []string{"gce", "gce-internal", "gce-regional-external"},
+			name: "a Google Cloud load balancer", controllers: []string{"k8s.io/ingress-gce"},
+			classes: []string{"gce", "gce-internal", "gce-regional-external"},
 			annotations: []string{
 				"networking.gke.io/*", "ingress.gcp.kubernetes.io/*", "kubernetes.io/ingress.global-static-ip-name",
 				"kubernetes.io/ingress.regional-static-ip-name", "ingress.kubernetes.io/url-map",
@@ -313,6 +316,10 @@ func haproxy(key string) []string {
 
 func haproxyIngress(key string) []string {
 	return []string{"haproxy-ingress.github.io/" + key, "ingress.kubernetes.io/" + key}
+}
+
+func backendConfigs() []string {
+	return []string{"cloud.google.com/backend-config", "beta.cloud.google.com/backend-config"}
 }
 
 func appProtocols() []string {

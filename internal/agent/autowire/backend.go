@@ -29,8 +29,15 @@ type Object struct {
 	backends []backend
 	// router describes the traffic router that manages the object's backends, or is empty.
 	router string
-	// class is the class of an Ingress, or empty.
+	// class is the class of an Ingress, or empty. hosts are those of its rules, empty for every host.
 	class string
+	hosts []string
+	// inherited are the annotations that an Ingress has from another one, and master describes that one. See
+	// inheritFromMasters.
+	inherited map[string]string
+	master    string
+	// controllers are the controllers of the Gateways that accepted an HTTPRoute.
+	controllers []string
 }
 
 // kindNames returns the names, for messages, of the kinds that this version supports.
@@ -52,6 +59,8 @@ type backend struct {
 	// backend's place, and changedBy describes what makes the difference.
 	matched, received requestSet
 	changedBy         string
+	// others is what annotations of other Ingresses with the same host do.
+	others behavior
 	// affinity is the session affinity of the backend's rule.
 	affinity affinitySource
 	// filters are the filters of the backend and of its rule whose effect on requests the agent cannot determine.

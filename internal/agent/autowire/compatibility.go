@@ -1,6 +1,7 @@
 package autowire
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -29,9 +30,14 @@ func (p *objectPlan) prepare() {
 			ref.requests = ref.requests.asExpressions()
 			ref.matched = ref.requests
 		}
-		received, by := p.toProxies.received(ref.requests)
-		if ref.received = received; by != nil {
-			ref.changedBy = by.text
+		ref.others = p.fromOthers(ref.matched.hosts[0])
+		received, byOther := ref.others.received(ref.requests)
+		received, by := p.toProxies.received(received)
+		switch ref.received = received; {
+		case by != nil && byOther != nil:
+			ref.changedBy = by.text + ", with " + byOther.text + ","
+		case cmp.Or(by, byOther) != nil:
+			ref.changedBy = cmp.Or(by, byOther).text
 		}
 	}
 	record, err := parseRestorePatch(p.object.meta.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo])
@@ -52,7 +58,11 @@ func (r requestSet) asExpressions() requestSet {
 
 // behaviorOf returns the behavior for requests to a port of a Service.
 func (p *objectPlan) behaviorOf(service string, port networkingv1.ServiceBackendPort) behavior {
-	return p.object.behaviorOf(p.rules, p.service(service), service, port)
+	found := p.object.behaviorOf(p.rules, p.service(service), service, port)
+	if p.object.kind == trigger.AutowireHTTPRoute {
+		p.addGatewayTLS(found, service, port)
+	}
+	return found
 }
 
 // annotationBlocker returns why the proxies cannot replace a backend because of annotations or session affinity.
@@ -60,7 +70,7 @@ func (p *objectPlan) behaviorOf(service string, port networkingv1.ServiceBackend
 func (p *objectPlan) annotationBlocker(
 	targets []*Target, original *backend, toService behavior,
 ) (reason, message string) {
-	for _, current := range []behavior{toService, p.toProxies} {
+	for _, current := range []behavior{toService, p.toProxies, original.others} {
 		if unknown := current.find(hidden); unknown != nil {
 			return httpv1alpha1.ReasonUnsupportedAnnotation, fmt.Sprintf(
 				"%s may change its requests or connections in a way that the agent cannot determine; remove it, or list it "+
@@ -75,7 +85,8 @@ func (p *objectPlan) annotationBlocker(
 	for _, kept := range toService[belongsToService] {
 		isKept := func(other match) bool { return other.name == kept.name && other.value == kept.value }
 		if !slices.ContainsFunc(p.toProxies[belongsToService], isKept) {
-			return lostOnProxies(&kept, "applies to this Service only")
+			reason, message = lostOnProxies(&kept, "applies to this Service only")
+			return reason, message + affinityHint(&kept, targets)
 		}
 	}
 	if webSocket := toService.find(upgrades); webSocket != nil && p.toProxies.find(upgrades) == nil {
@@ -83,6 +94,11 @@ func (p *objectPlan) annotationBlocker(
 	}
 	if reason, message = requestBlocker(targets, original); reason != "" {
 		return reason, message
+	}
+	if p.toProxies.find(replacesPath, matchesExpressions) == nil {
+		if reason, message = expressionBlocker(targets, original); reason != "" {
+			return reason, message
+		}
 	}
 	return p.affinityBlocker(targets, original, toService)
 }
@@ -153,24 +169,12 @@ func requestBlocker(targets []*Target, original *backend) (reason, message strin
 		return "", ""
 	}
 	missing, fix := original.received.paths[0].text, "pathPrefixes"
-	if !isHostSame {
-		missing, fix = original.received.hosts[len(original.received.hosts)-1], "hosts"
+	isUnmatched := func(host string) bool { return !targets[0].matchesHosts([]string{host}) }
+	if at := slices.IndexFunc(original.received.hosts, isUnmatched); at >= 0 && !isHostSame {
+		missing, fix = original.received.hosts[at], "hosts"
 	}
 	return httpv1alpha1.ReasonRequestMismatch, fmt.Sprintf(
 		"%s makes the proxies receive requests for %s, which HTTPScaledObject %q does not match; "+
 			"add %q to %s of its trigger",
 		original.changedBy, original.received, targets[0].Name, missing, fix)
-}
-
-// serviceTypeBlocker returns why the load balancer of an Ingress cannot use Service kedify-proxy because of its type.
-func (p *objectPlan) serviceTypeBlocker() (reason, message string) {
-	balancer := p.object.loadBalancer()
-	kind := p.service(ProxyService).Spec.Type
-	if p.object.kind != trigger.AutowireIngress || balancer == nil || p.toProxies.find(reachesPods) != nil ||
-		kind == corev1.ServiceTypeNodePort || kind == corev1.ServiceTypeLoadBalancer {
-		return "", ""
-	}
-	return httpv1alpha1.ReasonServiceTypeMismatch, fmt.Sprintf(
-		"%s needs a Service of type NodePort, and Service %s is none; set its spec.type to NodePort, or %s on it",
-		balancer.name, ProxyService, balancer.fix)
 }

@@ -29,6 +29,9 @@ func FromHTTPRoute(route *apis.HTTPRoute, routings []Routing) Object {
 	if at := slices.IndexFunc(routings, func(routing Routing) bool { return routing.manages(route) }); at >= 0 {
 		object.router = fmt.Sprintf("plugin %s of Rollout %s", gatewayPlugin, &routings[at])
 	}
+	for _, parent := range route.Status.Parents {
+		object.controllers = append(object.controllers, parent.ControllerName)
+	}
 	for i := range route.Spec.Rules {
 		rule := &route.Spec.Rules[i]
 		for j := range rule.BackendRefs {

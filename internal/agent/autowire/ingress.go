@@ -26,12 +26,14 @@ func FromIngress(ingress *networkingv1.Ingress, routings ...Routing) Object {
 	}
 	everything := requestSet{hosts: []string{""}, paths: []path{{}}}
 	if named := ingress.Spec.DefaultBackend; named != nil && named.Service != nil {
+		object.hosts = append(object.hosts, "")
 		object.backends = append(object.backends, backend{
 			pointer: "/spec/defaultBackend/service", label: "the default backend",
 			matched: everything, requests: everything, service: *named.Service,
 		})
 	}
 	for i, rule := range ingress.Spec.Rules {
+		object.hosts = append(object.hosts, rule.Host)
 		if rule.HTTP == nil {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
 // Namespace is the input of a plan: the state of one namespace.
@@ -21,6 +22,10 @@ type Namespace struct {
 	Rivals []Target
 	// Services are the namespace's Services by name: their annotations, ports and types.
 	Services map[string]*corev1.Service
+	// Classes are the IngressClasses of the cluster.
+	Classes Classes
+	// TLSPolicies are the BackendTLSPolicies of the namespace.
+	TLSPolicies []apis.BackendTLSPolicy
 	// HasProxy reports whether Service kedify-proxy can serve requests on ProxyPort, HasTLSProxy and HasHTTP2Proxy the
 	// same for TLSPort and HTTP2Port. See Proxies.CanServe.
 	HasProxy, HasTLSProxy, HasHTTP2Proxy bool
@@ -80,7 +85,8 @@ func (n *Namespace) Plan() (Plan, error) {
 // objectPlans returns the prepared plans of the objects that are not being deleted.
 func (n *Namespace) objectPlans(results outcomes) []*objectPlan {
 	rules := annotationRules()
-	splitters := n.splitters(rules)
+	n.inheritFromMasters()
+	splitters, hostAnnotated := n.splitters(rules), n.hostAnnotations()
 	var plans []*objectPlan
 	for i := range n.Objects {
 		object := &n.Objects[i]
@@ -88,7 +94,8 @@ func (n *Namespace) objectPlans(results outcomes) []*objectPlan {
 			continue
 		}
 		current := &objectPlan{
-			Namespace: n, object: object, index: i, rules: rules, splitters: splitters, results: results,
+			Namespace: n, object: object, index: i, rules: rules, splitters: splitters, hostAnnotated: hostAnnotated,
+			results: results,
 		}
 		current.prepare()
 		plans = append(plans, current)
@@ -103,9 +110,11 @@ type objectPlan struct {
 	// object is the object, and index its index in Namespace.Objects.
 	object *Object
 	index  int
-	// rules is the table of annotations. splitters are the Ingresses that split the traffic of others.
-	rules     []annotationRule
-	splitters []splitter
+	// rules is the table of annotations. splitters are the Ingresses that split the traffic of others. hostAnnotated are
+	// those with annotations that affect all Ingresses with the same host.
+	rules         []annotationRule
+	splitters     []splitter
+	hostAnnotated []hostAnnotations
 	// toProxies is what the annotations of the object, and of Service kedify-proxy, do to requests to the proxies.
 	toProxies behavior
 	// originals are the originals of the wired backends, by index. isRestored and recordIssue are the results of
@@ -227,6 +236,7 @@ func (p *objectPlan) permanentBlocker(
 			return p.protocolBlocker(targets, original, toService, to, isCurrent)
 		},
 		p.serviceTypeBlocker,
+		func() (string, string) { return p.healthBlocker(to) },
 	} {
 		if reason, message = blocker(); reason != "" {
 			return reason, message

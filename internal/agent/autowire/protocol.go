@@ -28,7 +28,7 @@ func (p *objectPlan) proxyPort(
 		!slices.ContainsFunc(targets, isMissing) &&
 		isTLSPort(original.service.Port, p.service(original.service.Name).Spec.Ports)
 	switch {
-	case p.toProxies.find(usesTLS, usesHTTP2TLS) != nil || wantsTLS:
+	case !isCrossNamespace && p.toProxies.find(usesTLS, usesHTTP2TLS) != nil || wantsTLS:
 		return TLSPort
 	case p.upstreamProtocol(targets, original, toService) == model.HTTP2 && p.toProxies.find(usesHTTP2) == nil &&
 		p.proxyProtocol(ProxyPort, isCrossNamespace) != model.HTTP2:
@@ -87,6 +87,9 @@ func (p *objectPlan) protocolBlocker(
 	if reason, message = p.upstreamBlocker(targets, original, toService, to); reason != "" {
 		return reason, message
 	}
+	if reason, message = p.gatewayPortBlocker(to); reason != "" {
+		return reason, message
+	}
 	switch to.service.Port.Number {
 	case HTTP2Port:
 		return p.portBlocker(original, to)
@@ -118,11 +121,17 @@ func (p *objectPlan) upstreamBlocker(
 		toProxies = p.behaviorOf(ProxyService, to.service.Port)
 	}
 	protocol := p.upstreamProtocol(targets, original, toService)
-	http2, tls := toService.find(usesHTTP2, usesHTTP2TLS), toService.find(usesTLS)
+	if reason, message = securityBlocker(original, toService, protocol); reason != "" {
+		return reason, message
+	}
+	if reason, message = p.traefikBlocker(original, toService, protocol); reason != "" {
+		return reason, message
+	}
+	http2 := toService.find(usesHTTP2)
 	switch {
 	case http2 != nil && protocol != model.HTTP2:
 		problem := "the proxies would use HTTP/1.1"
-		if other := p.otherProtocol(targets); toService.http2() != nil && other != "" {
+		if other := p.otherProtocol(targets); other != "" {
 			problem = other + " uses HTTP/1.1"
 		}
 		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
@@ -130,14 +139,56 @@ func (p *objectPlan) upstreamBlocker(
 			http2.text, problem, portText(original.service.Port), original.service.Name)
 	case http2 != nil && toProxies.find(usesHTTP2, usesHTTP2TLS) == nil:
 		return lostOnProxies(http2, "uses HTTP/2")
-	case http2 == nil && tls != nil && protocol == model.HTTP1:
-		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
-			"%s uses TLS to the application, and the proxies would use clear text; set appProtocol: https "+
-				"on port %s of Service %s", tls.text, portText(original.service.Port), original.service.Name)
-	case http2 == nil && tls == nil:
+	case http2 == nil && toService.find(usesTLS) == nil:
 		return p.retainedBlocker(targets, original, toService)
 	}
 	return "", ""
+}
+
+// securityBlocker returns why the proxies would use clear text to an application to which the Ingress controller uses
+// TLS, or the other way round. protocol is the one that the proxies use. They do not support HTTP/2 over TLS. An
+// application that is reached over TLS has no port for clear text, whatever the name of its port says.
+func securityBlocker(original *backend, toService behavior, protocol model.Protocol) (reason, message string) {
+	port, name := portText(original.service.Port), original.service.Name
+	tls, http2, http1 := toService.find(usesTLS), toService.find(usesHTTP2), toService.find(usesHTTP1)
+	both := toService.find(usesHTTP2TLS)
+	if both == nil && tls != nil && http2 != nil {
+		both = &match{name: tls.name, text: tls.text + ", with " + http2.text + ","}
+	}
+	switch {
+	case both != nil:
+		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
+			"%s uses HTTP/2 over TLS to the application, which the proxies do not support; let port %s of Service %s serve "+
+				"HTTP/1.1 over TLS and set its appProtocol: https, or HTTP/2 in clear text and set its appProtocol: "+
+				"kubernetes.io/h2c%s", both.text, port, name, both.changeTo())
+	case tls != nil && protocol != model.HTTPS:
+		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
+			"%s uses TLS to the application, and the proxies would use clear text; set appProtocol: https "+
+				"on port %s of Service %s", tls.text, port, name)
+	case tls == nil && http2 == nil && http1 != nil && protocol == model.HTTPS:
+		return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
+			"%s uses clear text to the application, and the proxies would use TLS; set appProtocol: http "+
+				"on port %s of Service %s", http1.text, port, name)
+	}
+	return "", ""
+}
+
+// traefikBlocker returns why the proxies would use clear text to an application to which Traefik uses TLS because of
+// the number or name of its port, without an annotation (pkg/provider/kubernetes/ingress/kubernetes.go).
+func (p *objectPlan) traefikBlocker(
+	original *backend, toService behavior, protocol model.Protocol,
+) (reason, message string) {
+	service := p.service(original.service.Name)
+	hasScheme := len(matchNames(service.Annotations, traefik("service.serversscheme")[0], "")) > 0
+	if !p.isOfTraefik() || hasScheme || protocol == model.HTTPS ||
+		toService.find(usesTLS, usesHTTP1, usesHTTP2, usesHTTP2TLS) != nil ||
+		!isTLSPort(original.service.Port, service.Spec.Ports) {
+		return "", ""
+	}
+	return httpv1alpha1.ReasonProtocolMismatch, fmt.Sprintf(
+		"Traefik uses TLS to port %s of Service %s because of its number or name, and the proxies would use clear "+
+			"text; set appProtocol: https on the port or, if it is for clear text, annotation %s: http on the Service",
+		portText(original.service.Port), original.service.Name, traefik("service.serversscheme")[0])
 }
 
 // retainedBlocker returns why the proxies would use HTTP/2 to the application for a backend with HTTP/1.1: a target

@@ -72,8 +72,8 @@ type AutowireReconciler struct {
 	// ProbeProxies keeps a connection to each proxy of a namespace and returns those that are gone.
 	// SetupWithManager sets it; nil disables probing.
 	ProbeProxies func(namespace string, proxies []netip.AddrPort) (gone []netip.AddrPort)
-	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute or Rollout. SetupWithManager
-	// sets it.
+	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute, BackendTLSPolicy or Rollout.
+	// SetupWithManager sets it.
 	IsInstalled func(schema.GroupVersionKind) bool
 	// StatusSchema is the schema of the status of HTTPScaledObjects, nil if it is unknown.
 	StatusSchema *crd.Published
@@ -191,9 +191,16 @@ func (a *AutowireReconciler) objects(
 	var ingresses networkingv1.IngressList
 	var routes apis.HTTPRouteList
 	var rollouts apis.RolloutList
+	var classes networkingv1.IngressClassList
 	inside := client.InNamespace(name)
 	if err = a.Client.List(ctx, &ingresses, inside); err == nil && a.IsInstalled(apis.HTTPRouteKind()) {
 		err = a.Client.List(ctx, &routes, inside)
+	}
+	if err == nil && len(ingresses.Items) > 0 {
+		err = a.Client.List(ctx, &classes)
+	}
+	if err == nil && len(routes.Items) > 0 {
+		into.TLSPolicies, err = a.tlsPolicies(ctx, name)
 	}
 	if err == nil && len(ingresses.Items)+len(routes.Items) > 0 && a.IsInstalled(apis.RolloutKind()) {
 		err = a.Client.List(ctx, &rollouts, client.UnsafeDisableDeepCopy) // a Rollout may manage routes of other namespaces
@@ -201,6 +208,7 @@ func (a *AutowireReconciler) objects(
 	if err != nil {
 		return nil, fmt.Errorf("read namespace %s: %w", name, err)
 	}
+	into.Classes = autowire.ClassesOf(classes.Items)
 	routings := autowire.Routings(rollouts.Items...)
 	for i := range ingresses.Items {
 		objects = append(objects, &ingresses.Items[i])
@@ -290,7 +298,7 @@ func isNewProblem(before, after *metav1.Condition) bool {
 }
 
 // SetupWithManager adds the controller to mgr. It reconciles a namespace when an object that affects its backends
-// changes. HTTPRoutes and Rollouts are watched as soon as they are installed.
+// changes. HTTPRoutes, BackendTLSPolicies and Rollouts are watched as soon as they are installed.
 func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 	grants, err := newGrants(mgr, a.SharedNamespace)
 	if err != nil {
@@ -303,6 +311,7 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 	running, err := ctrl.NewControllerManagedBy(mgr).
 		Named("autowire").
 		Watches(&networkingv1.Ingress{}, enqueueNamespaces(ownNamespace), builder.WithPredicates(isChanged)).
+		Watches(&networkingv1.IngressClass{}, handler.EnqueueRequestsFromMapFunc(a.ingressNamespaces)).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, enqueueNamespaces(ownNamespace),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: targetChanged(a.SharedNamespace)})).
 		Watches(&apis.ScaledObject{}, enqueueNamespaces(ownNamespace),
@@ -329,7 +338,11 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 		optional.watch(apis.RolloutKind(), &apis.Rollout{}, enqueueNamespaces(routedNamespaces),
 			predicate.Funcs{UpdateFunc: routingChanged}),
 		optional.watch(apis.HTTPRouteKind(), &apis.HTTPRoute{}, enqueueNamespaces(ownNamespace),
-			predicate.Or(isChanged, predicate.LabelChangedPredicate{})))
+			predicate.Or(isChanged, predicate.LabelChangedPredicate{}, predicate.Funcs{UpdateFunc: parentsChanged})),
+		optional.watch(apis.BackendTLSPolicyKind(), &apis.BackendTLSPolicy{}, enqueueNamespaces(ownNamespace),
+			predicate.GenerationChangedPredicate{}),
+		optional.watch(apis.AlphaBackendTLSPolicyKind(), &apis.AlphaBackendTLSPolicy{}, enqueueNamespaces(ownNamespace),
+			predicate.GenerationChangedPredicate{}))
 }
 
 // newProber returns a Prober and the channel of its Events. A proxy that is gone or available again is reported

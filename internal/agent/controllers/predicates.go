@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -67,6 +69,13 @@ func routingChanged(change event.UpdateEvent) bool {
 	before, isBefore := change.ObjectOld.(*apis.Rollout)
 	after, isAfter := change.ObjectNew.(*apis.Rollout)
 	return !isBefore || !isAfter || autowire.RoutingConfig(before) != autowire.RoutingConfig(after)
+}
+
+// parentsChanged reports whether an HTTPRoute belongs to Gateways of other controllers.
+func parentsChanged(change event.UpdateEvent) bool {
+	before, isBefore := change.ObjectOld.(*apis.HTTPRoute)
+	after, isAfter := change.ObjectNew.(*apis.HTTPRoute)
+	return !isBefore || !isAfter || !slices.Equal(before.Status.Parents, after.Status.Parents)
 }
 
 // needChanged reports whether an HTTPScaledObject has changed in whether it needs proxies, in its fleet, or in the
