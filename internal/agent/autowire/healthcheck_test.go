@@ -31,7 +31,8 @@ func TestHealthChecks(t *testing.T) {
 		"range":             {[]string{codes, "200-399"}, "", wired},
 		"inside of a range": {[]string{codes, "401,100 - 299"}, "", wired},
 		"without 200": {
-			[]string{codes, "401"}, "",
+			[]string{codes, "401"},
+			"",
 			failing + codes + `: "401" does not contain the answer of the proxies to health checks, status 200; add annotation ` +
 				codes + `: "200" to Service kedify-proxy`,
 		},
@@ -41,7 +42,8 @@ func TestHealthChecks(t *testing.T) {
 		"wrong on the Service": {[]string{codes, "200"}, codes + `: "204"`, failing + codes + `: "204" of Service kedify-proxy does not`},
 		"accepted":             {[]string{codes, "401", accept, codes}, "", wired},
 		"gRPC": {
-			[]string{version, "GRPC"}, "",
+			[]string{version, "GRPC"},
+			"",
 			failing + version + `: "GRPC" makes the load balancer expect grpc-status 12 from health checks, which the proxies answer ` +
 				`with grpc-status 2; add annotation ` + codes + `: 0-99 to Service kedify-proxy`,
 		},

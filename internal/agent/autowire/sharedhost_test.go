@@ -58,7 +58,8 @@ func TestOtherIngressOfHost(t *testing.T) {
 		"alias expression, other": {store("/"), other("haproxy-ingress.github.io/server-alias-regex", "^www"), nil, unknown},
 		"an HTTPRoute":            {route("shop.test", toShop), other(alias, "shop.internal"), nil, "Wired: HTTPRoute web"},
 		"expressions": {
-			store("/store"), other(nginx+"use-regex", "true"), []string{"/store"},
+			store("/store"), other(nginx+"use-regex", "true"),
+			[]string{"/store"},
 			mismatch + `store: annotation nginx.ingress.kubernetes.io/use-regex: "true" of Ingress api makes its path a regular ` +
 				`expression, so the proxies receive requests for shop.test/, which HTTPScaledObject "shop" does not match; add "/" to ` +
 				`pathPrefixes of its trigger, or list the annotation in annotation http.kedify.io/autowire-accept of the Ingress if the ` +

@@ -3,6 +3,7 @@ package resolve_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,11 +38,11 @@ func (m matching) object() *httpv1alpha1.HTTPScaledObject {
 func matchTexts(config model.Config) []string {
 	var texts []string
 	for _, route := range config.Routes {
-		text := string(route.Match.Host) + route.Match.PathPrefix
+		words := []string{string(route.Match.Host) + route.Match.PathPrefix}
 		for _, header := range route.Match.Headers {
-			text += " " + header.Name
+			words = append(words, header.Name)
 		}
-		texts = append(texts, text)
+		texts = append(texts, strings.Join(words, " "))
 	}
 	slices.Sort(texts)
 	return texts
@@ -78,35 +79,49 @@ func TestInvalidMatches(t *testing.T) {
 		"an invalid header":   {nil, matching{hosts: []string{"a.test"}, header: "x y"}, nil, 1},
 		"shared and no hosts": {nil, matching{isShared: true}, nil, 1},
 		"an added host": {
-			&matching{hosts: []string{"a.test"}}, matching{hosts: []string{"a.test", "b.test", "c d"}},
-			[]string{"a.test/", "b.test/"}, 1,
+			&matching{hosts: []string{"a.test"}},
+			matching{hosts: []string{"a.test", "b.test", "c d"}},
+			[]string{"a.test/", "b.test/"},
+			1,
 		},
 		"a damaged host": {
-			&matching{hosts: []string{"a.test", "b.test"}}, matching{hosts: []string{"a.test", "b test"}},
-			[]string{"a.test/", "b.test/"}, 1,
+			&matching{hosts: []string{"a.test", "b.test"}},
+			matching{hosts: []string{"a.test", "b test"}},
+			[]string{"a.test/", "b.test/"},
+			1,
 		},
 		"all hosts are damaged, and the prefixes changed": {
 			&matching{hosts: []string{"a.test"}, prefixes: []string{"/x"}},
-			matching{hosts: []string{"a test"}, prefixes: []string{"/y"}}, []string{"a.test/y"}, 1,
+			matching{hosts: []string{"a test"}, prefixes: []string{"/y"}},
+			[]string{"a.test/y"},
+			1,
 		},
 		"a damaged prefix": {
 			&matching{hosts: []string{"a.test"}, prefixes: []string{"/x"}},
-			matching{hosts: []string{"b.test"}, prefixes: []string{"x", "/y"}}, []string{"b.test/x", "b.test/y"}, 1,
+			matching{hosts: []string{"b.test"}, prefixes: []string{"x", "/y"}},
+			[]string{"b.test/x", "b.test/y"},
+			1,
 		},
 		"a damaged host, and new headers": {
-			&matching{hosts: []string{"a.test"}}, matching{hosts: []string{"a.test", "b c"}, header: "x-team"},
-			[]string{"a.test/ x-team"}, 1,
+			&matching{hosts: []string{"a.test"}},
+			matching{hosts: []string{"a.test", "b c"}, header: "x-team"},
+			[]string{"a.test/ x-team"},
+			1,
 		},
 		"a damaged header": {
 			&matching{hosts: []string{"a.test"}, header: "x-team"},
-			matching{hosts: []string{"b.test"}, header: "x team"}, []string{"a.test/ x-team"}, 1,
+			matching{hosts: []string{"b.test"}, header: "x team"},
+			[]string{"a.test/ x-team"},
+			1,
 		},
 		"too many in addition to the previous ones": {
-			&matching{hosts: []string{"a.test"}}, matching{hosts: append(numbered(254), "b.test", "c d")},
+			&matching{hosts: []string{"a.test"}},
+			matching{hosts: append(numbered(254), "b.test", "c d")},
 			slices.Sorted(slices.Values(slices.Concat(suffixed(numbered(254)), []string{"b.test/", "a.test/"}))), 1,
 		},
 		"above the limit in addition to the previous ones": {
-			&matching{hosts: []string{"a.test", "b.test"}}, matching{hosts: append(numbered(255), "c d")},
+			&matching{hosts: []string{"a.test", "b.test"}},
+			matching{hosts: append(numbered(255), "c d")},
 			slices.Sorted(slices.Values(suffixed(numbered(255)))), 1,
 		},
 		"every host of the own fleet, then shared without hosts": {&matching{}, matching{isShared: true}, nil, 1},

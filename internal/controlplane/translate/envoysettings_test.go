@@ -161,11 +161,13 @@ func TestLimitOfRetries(t *testing.T) {
 			5, model.EnvoySettings{}, limits{5, 5, 10, safe},
 		},
 		"fewer retries": {
-			0, model.EnvoySettings{Route: model.RouteSettings{Retries: model.Given[uint32]{Value: 1, IsGiven: true}}},
+			0,
+			model.EnvoySettings{Route: model.RouteSettings{Retries: model.Given[uint32]{Value: 1, IsGiven: true}}},
 			limits{unlimited, 0, 1, safe},
 		},
 		"no retries": {
-			0, model.EnvoySettings{Route: model.RouteSettings{Retries: model.Given[uint32]{IsGiven: true}}},
+			0,
+			model.EnvoySettings{Route: model.RouteSettings{Retries: model.Given[uint32]{IsGiven: true}}},
 			limits{unlimited, 0, 0, safe},
 		},
 		"other conditions": {
