@@ -28,7 +28,7 @@ func NewServer(address string, namespaces []string, logger logr.Logger) (http.Ha
 		return nil, fmt.Errorf("webhook: %w", err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("POST "+Path, hook)
+	mux.Handle("POST "+Path, limit(hook))
 	return mux, nil
 }
 
