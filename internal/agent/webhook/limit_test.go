@@ -7,7 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,10 +31,24 @@ func (c addressedConn) RemoteAddr() net.Addr {
 
 // hook is the limited handler of a test. It has the clock of synctest.
 type hook struct {
-	t       *testing.T
-	server  *http.Server
-	running atomic.Int32
-	most    atomic.Int32
+	t      *testing.T
+	server *http.Server
+
+	mu            sync.Mutex // guards the fields below
+	running, most int        // requests: now, and the most at a time
+}
+
+// begin counts a request until end is called.
+func (h *hook) begin() (end func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running++
+	h.most = max(h.most, h.running)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.running--
+	}
 }
 
 // newHook returns a hook that answers each request with the length of its body, after a while.
@@ -42,10 +56,7 @@ func newHook(t *testing.T, duration time.Duration) *hook {
 	t.Helper()
 	h := &hook{t: t}
 	h.server = memhttp.Server(limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		now := h.running.Add(1)
-		defer h.running.Add(-1)
-		for most := h.most.Load(); now > most && !h.most.CompareAndSwap(most, now); most = h.most.Load() {
-		}
+		defer h.begin()()
 		body, err := io.ReadAll(r.Body)
 		time.Sleep(duration) // The clock is synctest's.
 		_, _ = fmt.Fprint(w, len(body), err)
@@ -102,7 +113,7 @@ func (l *onceListener) Close() error {
 func (l *onceListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // run runs a test with a hook in a bubble.
-func run(t *testing.T, duration time.Duration, test func(t *testing.T, h *hook)) {
+func run(t *testing.T, duration time.Duration, test func(h *hook)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -111,14 +122,14 @@ func run(t *testing.T, duration time.Duration, test func(t *testing.T, h *hook))
 			_ = h.server.Close()
 			time.Sleep(time.Minute) // The clock is synctest's: the server's goroutines end.
 		}()
-		test(t, h)
+		test(h)
 	})
 }
 
 // TestSlowBodiesDelayTheAPIServerLittle has two Pods that send bodies byte by byte, in more requests than are read at a
 // time. A request of the API server is answered before its timeout of 5 s, and the slow ones are ended.
 func TestSlowBodiesDelayTheAPIServerLittle(t *testing.T) {
-	run(t, 0, func(t *testing.T, h *hook) {
+	run(t, 0, func(h *hook) {
 		var slow []<-chan string
 		for i := range 40 {
 			slow = append(slow, h.send(fmt.Sprintf("10.0.0.%d", 7+i%2), "{", 1<<20))
@@ -126,14 +137,14 @@ func TestSlowBodiesDelayTheAPIServerLittle(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		if got := <-h.send("10.0.0.1", "{}", 2); got != "200 2 <nil>" {
-			t.Errorf("the API server received %s", got)
+			h.t.Errorf("the API server received %s", got)
 		}
 		if waited := time.Since(began); waited > bodyTimeout { // The clock is synctest's.
-			t.Errorf("the API server waited %v, want at most %v", waited, bodyTimeout)
+			h.t.Errorf("the API server waited %v, want at most %v", waited, bodyTimeout)
 		}
 		for _, answer := range slow {
 			if got := <-answer; !strings.HasPrefix(got, "408 ") && !strings.HasPrefix(got, "503 ") {
-				t.Errorf("a slow request received %s", got)
+				h.t.Errorf("a slow request received %s", got)
 			}
 		}
 	})
@@ -142,31 +153,31 @@ func TestSlowBodiesDelayTheAPIServerLittle(t *testing.T) {
 // TestLargeBodies: a body above the limit is rejected, by its announced or by its real length, and one of the largest
 // size is passed on.
 func TestLargeBodies(t *testing.T) {
-	run(t, 0, func(t *testing.T, h *hook) {
+	run(t, 0, func(h *hook) {
 		if got := <-h.send("10.0.0.1", "", maxBody+1); !strings.HasPrefix(got, "413 ") {
-			t.Errorf("an announced length of %d: %s", maxBody+1, got)
+			h.t.Errorf("an announced length of %d: %s", maxBody+1, got)
 		}
 		want := fmt.Sprint("200 ", maxBody, " <nil>")
 		if got := <-h.send("10.0.0.1", strings.Repeat("x", maxBody), maxBody); got != want {
-			t.Errorf("a body of %d bytes: %s", maxBody, got)
+			h.t.Errorf("a body of %d bytes: %s", maxBody, got)
 		}
 	})
 }
 
 // TestFewReviewsAtATime sends a burst of requests from the API server: all are answered, a few at a time.
 func TestFewReviewsAtATime(t *testing.T) {
-	run(t, 10*time.Millisecond, func(t *testing.T, h *hook) {
+	run(t, 10*time.Millisecond, func(h *hook) {
 		var answers []<-chan string
 		for i := range 200 {
 			answers = append(answers, h.send(fmt.Sprintf("10.0.0.%d", 1+i%3), "{}", 2))
 		}
 		for _, answer := range answers {
 			if got := <-answer; got != "200 2 <nil>" {
-				t.Fatal(got)
+				h.t.Fatal(got)
 			}
 		}
-		if most := h.most.Load(); most > maxReviews {
-			t.Errorf("%d requests were answered at a time, want at most %d", most, maxReviews)
+		if h.most > maxReviews {
+			h.t.Errorf("%d requests were answered at a time, want at most %d", h.most, maxReviews)
 		}
 	})
 }
