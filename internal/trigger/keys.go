@@ -49,9 +49,11 @@ const (
 // maxHeadersText is the maximum length of the value of headers, in bytes. Any tenant can write one.
 const maxHeadersText = 4096
 
-// maxElements is the maximum number of hosts and of path prefixes, and maxHeaders that of headers: those of the schema of
-// HTTPScaledObject.
-const maxElements, maxHeaders = 256, 16
+// MaxElements is the maximum number of hosts and of path prefixes, that of the schema of HTTPScaledObject.
+const MaxElements = 256
+
+// maxHeaders is the maximum number of headers, that of the schema of HTTPScaledObject.
+const maxHeaders = 16
 
 // key is one row of the table of keys.
 type key struct {
@@ -192,7 +194,7 @@ func readHosts(t *Trigger, value string) error {
 		_, err := model.ParseHost(host)
 		return err
 	})
-	t.Hosts = valid
+	t.Hosts, t.HostsIncomplete = valid, len(invalid) > 0
 	return joinErrors(invalid)
 }
 
@@ -202,7 +204,7 @@ func readPathPrefixes(t *Trigger, value string) error {
 		_, err := model.ParsePathPrefix(prefix)
 		return err
 	})
-	t.PathPrefixes = valid
+	t.PathPrefixes, t.PathPrefixesIncomplete = valid, len(invalid) > 0
 	return joinErrors(invalid)
 }
 

@@ -13,6 +13,8 @@ type Trigger struct {
 	Hosts []string
 	// PathPrefixes limit the requests to paths. None means all paths.
 	PathPrefixes []string
+	// HostsIncomplete and PathPrefixesIncomplete report whether Hosts and PathPrefixes lack invalid elements.
+	HostsIncomplete, PathPrefixesIncomplete bool
 	// Headers limit the requests further: all of them must match. Names are unique, case-insensitively.
 	Headers []Header
 	// Service is the name of the destination Service. If it is empty, the target must be a Rollout, which names the

@@ -440,6 +440,15 @@ func TestValidElements(t *testing.T) {
 			trigger.Usable(problems) != c.isUsable || len(problems) == 0 {
 			t.Errorf("%s: hosts %q, prefixes %q, problems %q", name, parsed.Hosts, parsed.PathPrefixes, problems)
 		}
+		// A list is incomplete exactly if it has a problem.
+		isInvalid := map[string]bool{}
+		for _, problem := range problems {
+			isInvalid[problem.Key] = true
+		}
+		if parsed.HostsIncomplete != isInvalid["hosts"] || parsed.PathPrefixesIncomplete != isInvalid["pathPrefixes"] {
+			t.Errorf("%s: incomplete hosts %t, prefixes %t, problems %q", name, parsed.HostsIncomplete,
+				parsed.PathPrefixesIncomplete, problems)
+		}
 	}
 }
 

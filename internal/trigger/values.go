@@ -25,8 +25,8 @@ func parseList(value string, check func(string) error) (valid []string, invalid 
 		}
 		valid = append(valid, element)
 	}
-	if count > maxElements {
-		return nil, []error{fmt.Errorf("has %d elements, the limit is %d: use several ScaledObjects", count, maxElements)}
+	if count > MaxElements {
+		return nil, []error{fmt.Errorf("has %d elements, the limit is %d: use several ScaledObjects", count, MaxElements)}
 	}
 	if hasEmpty {
 		invalid = append(invalid, errors.New("has an empty element between two commas"))

@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -10,6 +11,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // maxMessage is the longest message of a condition, in bytes; the schema of metav1.Condition allows 32768.
@@ -73,6 +75,9 @@ func IsOwnedBy(object *httpv1alpha1.HTTPScaledObject, name string) bool {
 
 // write adds the changes of one object. current is nil or managed by the agent.
 func (c *Changes) write(want Want, current *httpv1alpha1.HTTPScaledObject) {
+	if current != nil {
+		want.keepServed(current.Spec)
+	}
 	switch {
 	case current == nil && want.Object == nil:
 		return // the trigger has always been invalid: no object can carry a condition
@@ -89,6 +94,36 @@ func (c *Changes) write(want Want, current *httpv1alpha1.HTTPScaledObject) {
 	if current == nil || !HasConditions(current.Status.Conditions, conditions) {
 		c.Conditions[want.Name] = conditions
 	}
+}
+
+// keepServed adds to incomplete lists of the desired object the elements of the existing one. An invalid element of the
+// trigger may be one of them, damaged by an edit, and its requests would be answered with 404.
+func (w *Want) keepServed(current httpv1alpha1.HTTPScaledObjectSpec) {
+	if w.Object == nil || !w.HostsIncomplete && !w.PathPrefixesIncomplete {
+		return
+	}
+	w.Object = w.Object.DeepCopy()
+	spec := &w.Object.Spec
+	if w.HostsIncomplete {
+		spec.Hosts = union(spec.Hosts, current.Hosts)
+	}
+	if w.PathPrefixesIncomplete {
+		prefixes := current.PathPrefixes
+		if len(prefixes) == 0 {
+			prefixes = []string{"/"} // all paths
+		}
+		spec.PathPrefixes = union(spec.PathPrefixes, prefixes)
+	}
+}
+
+// union appends to the elements of a trigger those of the existing object that it lacks, up to trigger.MaxElements.
+func union(elements, existing []string) []string {
+	for _, element := range existing {
+		if len(elements) < trigger.MaxElements && !slices.Contains(elements, element) {
+			elements = append(elements, element)
+		}
+	}
+	return elements
 }
 
 // differs reports whether an object, which has a controller, differs from the desired one in the fields of the

@@ -36,6 +36,9 @@ type Want struct {
 	// Object is the desired object: the metadata and spec that the agent owns. It is nil if the trigger is
 	// invalid. Then an existing object stays unchanged.
 	Object *httpv1alpha1.HTTPScaledObject
+	// HostsIncomplete and PathPrefixesIncomplete report whether the trigger has invalid hosts and path prefixes, which the
+	// object lacks. Then an existing object keeps its own in addition.
+	HostsIncomplete, PathPrefixesIncomplete bool
 	// Problems are the validation errors, in the order of the trigger's keys.
 	Problems []Problem
 }
@@ -188,6 +191,7 @@ func (w *Want) build(
 			return
 		}
 	}
+	w.HostsIncomplete, w.PathPrefixesIncomplete = parsed.HostsIncomplete, parsed.PathPrefixesIncomplete
 	w.Object = &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: w.Name, Namespace: scaled.Namespace,
