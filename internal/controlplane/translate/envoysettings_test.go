@@ -184,6 +184,20 @@ func TestLimitOfRetries(t *testing.T) {
 				Percent: model.Given[float64]{Value: 20, IsGiven: true},
 			}}}, limits{3, 3, 10, safe},
 		},
+		"a connect timeout": {
+			0, model.EnvoySettings{Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(10 * time.Second)}},
+			limits{unlimited, 0, 2, safe},
+		},
+		"no connect timeout": {
+			0, model.EnvoySettings{Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(0)}},
+			limits{unlimited, 0, 2, safe},
+		},
+		"a connect timeout, and a number of retries": {
+			0, model.EnvoySettings{
+				Route:   model.RouteSettings{Retries: model.Given[uint32]{Value: 7, IsGiven: true}},
+				Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(time.Second)},
+			}, limits{unlimited, 0, 7, safe},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

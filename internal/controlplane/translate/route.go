@@ -20,15 +20,16 @@ const (
 	// streamIdleTimeout is how long a request or an upgraded connection may be idle in both directions.
 	streamIdleTimeout = time.Hour
 	// safeRetries is the number of retries of a request that no workload can have received. So many Pods may have
-	// disappeared at once, before the proxy knows it. retries is the number with other conditions for a retry.
+	// disappeared at once, before the proxy knows it. retries is the number with other conditions for a retry, or with
+	// another timeout of connection attempts.
 	safeRetries, retries = 10, 2
 	// safeConditions are the default conditions for a retry: no workload can have received the request.
 	safeConditions = "connect-failure,refused-stream"
 	// hostAttempts is how often a retry selects another Pod because the selected one was already tried. LEAST_REQUEST
 	// selects the less busy of two random Pods, so it prefers one that has disappeared, and is idle, to a busy one. With
 	// ten Pods of which nine were tried, a selection returns the tenth in 1 of 100 cases if it is busy, and in 1 of 10 if
-	// it is idle. So a retry reaches a tried Pod again in 1 of 13 cases or practically never, and in 3 of 4 or 1 of 32 with
-	// 32 attempts. With two Pods it practically never does.
+	// it is idle. So a retry reaches a tried Pod again in 1 of 13 cases or practically never; with 32 attempts, in 3 of 4
+	// or in 1 of 32. With two Pods it practically never does.
 	hostAttempts = 256
 )
 
@@ -163,7 +164,7 @@ func (f scopeFactory) actionWithLimits(
 		IdleTimeout: timeoutOf(idle),
 		RetryPolicy: &routev3.RetryPolicy{
 			RetryOn:                       cmp.Or(settings.RetryOn, safeConditions),
-			NumRetries:                    wrapperspb.UInt32(retriesOf(settings)),
+			NumRetries:                    wrapperspb.UInt32(retriesOf(route.EnvoySettings)),
 			PerTryTimeout:                 perTry,
 			RetryHostPredicate:            f.retries,
 			RetryPriority:                 f.retryPriority(route, services),
@@ -174,12 +175,14 @@ func (f scopeFactory) actionWithLimits(
 	}
 }
 
-// retriesOf returns the maximum number of retries of a request.
-func retriesOf(settings model.RouteSettings) uint32 {
+// retriesOf returns the maximum number of retries of a request. The default with a connect timeout of the user is the
+// lower one: that may be minutes, and without any reachable Pod the request waits for it in each try.
+func retriesOf(settings *model.EnvoySettings) uint32 {
+	ofRoute := settings.OfRoute()
 	switch {
-	case settings.Retries.IsGiven:
-		return settings.Retries.Value
-	case settings.RetryOn == "":
+	case ofRoute.Retries.IsGiven:
+		return ofRoute.Retries.Value
+	case ofRoute.RetryOn == "" && !settings.OfCluster().ConnectTimeout.IsGiven:
 		return safeRetries
 	default:
 		return retries
