@@ -41,6 +41,8 @@ func (f scopeFactory) failoverRoutes(
 		Value: &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_BoolMatch{BoolMatch: true}},
 	}}
 	action := f.actionWithLimits(route, services)
+	// The request is not queued any more. Envoy applies the timeout from the next byte on.
+	action.IdleTimeout = timeoutOf(idleTimeout(route))
 	action.ClusterSpecifier = &routev3.RouteAction_Cluster{Cluster: FailoverName(route.Owner, route.Failover.Service)}
 	return []*routev3.Route{{
 		Name: route.Owner.String() + "/failover", Match: match, Action: &routev3.Route_Route{Route: action},

@@ -131,7 +131,7 @@ func TestFailoverRoute(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c.config.Routes[0].Failover = &late
+			c.config.Routes[0].Failover, c.config.Routes[0].Timeouts.Idle = &late, model.TimeoutOf(time.Second)
 			c.config.Services[late.ServicePort()] = model.Endpoints{Ready: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.7:80")}}
 			resources, err := c.options.Envoy(c.config)
 			if err != nil {
@@ -144,6 +144,9 @@ func TestFailoverRoute(t *testing.T) {
 			if is := first.GetRoute().GetCluster() == cluster; is != c.want ||
 				is != (len(first.GetMatch().GetDynamicMetadata()) == 1) {
 				t.Errorf("the first route: %v", first)
+			}
+			if got := first.GetRoute().GetIdleTimeout().AsDuration(); got != time.Second && c.want {
+				t.Errorf("idle timeout %v, want that of the object", got)
 			}
 			assignment := as[*endpointv3.ClusterLoadAssignment](t, resources[resourcev3.EndpointType][cluster])
 			if diff := cmp.Diff([]string{"10.0.0.7"}, endpointsIn(assignment)); diff != "" ||
