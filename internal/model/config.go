@@ -154,7 +154,7 @@ type Timeouts struct {
 	ResponseHeader Timeout `json:",omitzero"`
 	// ColdStart is the maximum time that a request waits for a first endpoint.
 	ColdStart Timeout `json:",omitzero"`
-	// Request is the maximum time of a request with all its retries to the end of the response.
+	// Request is the maximum time from the end of the request to the end of the response, with all retries.
 	Request Timeout `json:",omitzero"`
 	// Idle is how long a request may be idle in both directions. It does not limit the time in the queue.
 	Idle Timeout `json:",omitzero"`

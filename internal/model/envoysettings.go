@@ -24,8 +24,8 @@ const MaxRetryCodes = 10
 
 // RouteSettings are settings of Envoy's RouteAction.
 type RouteSettings struct {
-	// Timeout is the time of a request with all its retries up to the end of the response; 0 means no limit and is
-	// the default.
+	// Timeout is the time from the end of the request to the end of the response, with all retries; 0 means no limit and
+	// is the default.
 	Timeout Given[time.Duration] `json:",omitzero"`
 	// IdleTimeout is how long a request may be idle in both directions.
 	IdleTimeout Timeout `json:",omitzero"`

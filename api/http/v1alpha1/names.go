@@ -32,11 +32,12 @@ const (
 	// the form of AnnotationSessionAffinity, which has precedence. The agent writes it before it wires a backend, and
 	// removes it after it has restored the last one. Package internal/model/inherited reads and writes its text.
 	AnnotationAutowireSettings = "http.kedify.io/autowire-settings"
-	// AnnotationRequestTimeout is the maximum time of a request with all its retries to the end of the response, as a Go
-	// duration. 0s means no limit. Without it, the Envoy setting route.timeout applies, otherwise no limit.
+	// AnnotationRequestTimeout is the maximum time from the end of a request to the end of the response, with all retries,
+	// as a Go duration. 0s means no limit. Without it, the Envoy setting route.timeout applies, otherwise no limit.
 	AnnotationRequestTimeout = "http.kedify.io/request-timeout"
 	// AnnotationIdleTimeout is how long a request, or a WebSocket, may be without a byte in either direction, as a Go
-	// duration. 0s means no limit. Without it, the Envoy setting route.idle_timeout applies, otherwise an hour.
+	// duration. Then the answer is 408 if the request is incomplete, and 504 otherwise. 0s means no limit. Without it, the
+	// Envoy setting route.idle_timeout applies, otherwise an hour.
 	AnnotationIdleTimeout = "http.kedify.io/idle-timeout"
 	// AnnotationKeepActive is "false" if the target may scale to zero during a canary. Otherwise it keeps at least
 	// one replica until then, because a Rollout without replicas still advances through its timed steps.

@@ -208,7 +208,8 @@ func responseHeaderTimeout(route model.Route) time.Duration {
 	return cmp.Or(route.Timeouts.ResponseHeader, route.EnvoySettings.OfRoute().PerTryTimeout).Value
 }
 
-// requestTimeout returns the maximum time of a request with all its retries to the end of the response, 0 for none.
+// requestTimeout returns the maximum time from the end of the request to the end of the response, with all retries, 0 for
+// none.
 func requestTimeout(route model.Route) time.Duration {
 	return cmp.Or(route.Timeouts.Request, model.Timeout(route.EnvoySettings.OfRoute().Timeout)).Value
 }
