@@ -118,10 +118,13 @@ func withoutRelease(t *testing.T, object *unstructured.Unstructured) {
 	}
 	object.SetLabels(labels)
 	switch object.GetKind() {
-	case "CustomResourceDefinition":
-		// Without the CRD, all HTTPScaledObjects would be deleted.
+	case "CustomResourceDefinition", "ConfigMap":
+		// Without the CRD, all HTTPScaledObjects would be deleted. The ConfigMap may have entries of others.
 		annotations := object.GetAnnotations()
 		removeAll(t, name+": annotation", annotations, map[string]string{"helm.sh/resource-policy": "keep"})
+		if len(annotations) == 0 {
+			annotations = nil
+		}
 		object.SetAnnotations(annotations)
 	case "Deployment":
 		withoutReleasePod(t, name, object)

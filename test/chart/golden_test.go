@@ -165,7 +165,18 @@ func TestInvalidValues(t *testing.T) {
 		{"agent.admissionPolicies.proxyImagePrefixes[0]=a' + '", []string{"/proxyImagePrefixes/0"}},
 		{"argoRollouts.kedifyHTTP.sha256=abc", []string{"/argoRollouts/kedifyHTTP/sha256"}},
 		{"argoRollouts.kedifyHTTP.location=/plugin", []string{"/argoRollouts/kedifyHTTP/location"}},
+		{"agent.admissionPolicies.proxyImagePrefixes[0]=registry.example.com/", []string{
+			"proxyImagePrefixes: no prefix matches the image of the proxies, envoyproxy/envoy:", "set proxies.image",
+		}},
+		{"agent.admissionPolicies.proxyImagePrefixes[0]=mirror/,proxies.image=other/envoy:v1", []string{
+			"proxyImagePrefixes: no prefix matches the image of the proxies, other/envoy:v1",
+		}},
 		{"proxies.replicas=1000", []string{"/proxies/replicas"}},
+		{"proxies.resources.limit.memory=1Gi", []string{"/proxies/resources", "'limit'"}},
+		{"proxies.resources.claims[0].name=gpu", []string{"/proxies/resources", "'claims'"}},
+		{"proxies.resources.limits.ephemeral-storage=1Gi", []string{"/proxies/resources/limits", "'ephemeral-storage'"}},
+		{"proxies.resources.requests.cpu=-1", []string{"/proxies/resources/requests/cpu"}},
+		{"proxies.resources.requests.memory=64MB", []string{"/proxies/resources/requests/memory"}},
 		{"proxies.maxReplicas=1", []string{"proxies.maxReplicas: 1 does not exceed proxies.replicas, 1"}},
 		{"tests.host=app.example.com", []string{"tests.host", "set tests.url"}},
 		{"interceptor.goMemoryLimit=1Gi", []string{"/interceptor/goMemoryLimit"}},
@@ -183,6 +194,27 @@ func TestInvalidValues(t *testing.T) {
 			continue
 		}
 		t.Errorf("%s: %v, want %q", test.set, err, test.want)
+	}
+}
+
+// TestProxyImagePrefixes: a prefix that matches the image of config/kedify-proxy or that of proxies.image is accepted,
+// and any prefix without proxies of the agent.
+func TestProxyImagePrefixes(t *testing.T) {
+	t.Parallel()
+	image := regexp.MustCompile(`(?m)^ +image: ((\S+:)\S+)$`).FindStringSubmatch(
+		read(t, "config/kedify-proxy/deployment.yaml"))
+	if image == nil {
+		t.Fatal("config/kedify-proxy/deployment.yaml has no image with a tag")
+	}
+	const prefix = "agent.admissionPolicies.proxyImagePrefixes"
+	for _, set := range []string{
+		prefix + "[0]=" + image[1], prefix + "[0]=" + image[2], prefix + "[0]=mirror/," + prefix + "[1]=" + image[2],
+		prefix + "[0]=mirror/,proxies.image=mirror/envoy:v1", prefix + "[0]=mirror/,agent.installProxies=false",
+	} {
+		policy := objects(t, set, render(t, "keda", "--set", set))["ValidatingAdmissionPolicy kedify-http-agent-proxies"]
+		if policy == nil {
+			t.Errorf("%s: the policy does not exist", set)
+		}
 	}
 }
 

@@ -146,8 +146,15 @@ func crdReference() manifests.Reference {
 	}
 }
 
+// pluginsReference is the reference of the ConfigMap with the list of plugins.
+func pluginsReference() manifests.Reference {
+	return manifests.Reference{
+		APIVersion: "v1", Kind: "ConfigMap", Namespace: "argo-rollouts", Name: "argo-rollouts-config",
+	}
+}
+
 // TestInstall: the API server accepts all objects of each set of values in test/chart, and helm uninstall removes all
-// except the CRD. The next release with the same name continues with that.
+// except the CRD and the list of plugins. The next release with the same name continues with these.
 func TestInstall(t *testing.T) {
 	files, err := filepath.Glob(root + "/test/chart/testdata/*/values.yaml")
 	if err != nil || len(files) < 8 {
@@ -166,7 +173,8 @@ func TestInstall(t *testing.T) {
 			}
 			must(t, "uninstall", release)
 			for _, reference := range references {
-				if _, exists := get(t, reference); exists != (reference == crdReference()) {
+				isKept := reference == crdReference() || reference == pluginsReference()
+				if _, exists := get(t, reference); exists != isKept {
 					t.Errorf("%s: exists after uninstall: %t", reference, exists)
 				}
 			}
@@ -243,10 +251,10 @@ func TestCRDIsKept(t *testing.T) {
 	}
 }
 
-// TestTakeOwnership: helm rejects what the manifests of config have created, and takes it over with
-// --take-ownership. The manifests were applied on the server, so another field manager owns their fields.
-func TestTakeOwnership(t *testing.T) {
-	files := []string{"interceptor/rbac.yaml", "interceptor/services.yaml", "interceptor/deployment.yaml"}
+// applyConfig applies files of config in the release's namespace. The API server has another field manager for their
+// fields than for those of helm.
+func applyConfig(t *testing.T, files ...string) {
+	t.Helper()
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(root, "config", filepath.Clean(file)))
 		if err != nil {
@@ -257,15 +265,38 @@ func TestTakeOwnership(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestTakeOwnership: helm rejects what the manifests of config have created, and takes it over with
+// --take-ownership. Fields with equal values then have two owners, so changes of them need --force-conflicts.
+func TestTakeOwnership(t *testing.T) {
+	applyConfig(t, "interceptor/rbac.yaml", "interceptor/services.yaml", "interceptor/deployment.yaml",
+		"scaler/deployment.yaml")
 	_, err := helm(t, "install", release, chart)
 	if err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
 		t.Fatalf("helm took over objects without --take-ownership: %v", err)
 	}
-	install(t, "--take-ownership", "--force-conflicts", "--set", "interceptor.replicas=3")
-	if got := replicas(t); got != 3 {
-		t.Errorf("%d interceptors, want 3", got)
-	}
+	install(t, "--take-ownership", "--force-conflicts")
 	if manager := named(t, interceptor).GetLabels()[manifests.LabelManagedBy]; manager != "Helm" {
 		t.Errorf("the interceptor is managed by %q, want Helm", manager)
+	}
+	upgrade := []string{"upgrade", release, chart, "--reset-then-reuse-values", "--set"}
+	if _, err := helm(t, append(upgrade, "interceptor.replicas=3")...); err == nil ||
+		!strings.Contains(err.Error(), "conflict") {
+		t.Fatalf("helm changed a field of another owner without --force-conflicts: %v", err)
+	}
+	for _, step := range []struct {
+		args []string
+		want int64
+	}{
+		{append(slices.Clone(upgrade), "interceptor.replicas=3"), 3},
+		// The other manager still owns minAvailable of the scaler's PodDisruptionBudget.
+		{append(slices.Clone(upgrade), "interceptor.replicas=2,scaler.replicas=1"), 2},
+		{[]string{"rollback", release, "1"}, 1},
+	} {
+		must(t, append(step.args, "--force-conflicts")...)
+		if got := replicas(t); got != step.want {
+			t.Errorf("helm %v: %d interceptors, want %d", step.args, got, step.want)
+		}
 	}
 }

@@ -40,6 +40,23 @@ image. */}}
   (printf "%s/%s:%s" (trimSuffix "/" $image.registry) (index . 2) ($image.tag | default $root.Chart.AppVersion)) -}}
 {{- end }}
 
+{{/* kedify-http.checkProxyImage fails if the admission policy would reject the agent's proxies. The tag of the default
+image is that of the agent's version, so any tag in a prefix is accepted. The argument is the root. */}}
+{{- define "kedify-http.checkProxyImage" -}}
+{{- $prefixes := .Values.agent.admissionPolicies.proxyImagePrefixes -}}
+{{- $own := .Values.proxies.image -}}
+{{- $image := $own | default "envoyproxy/envoy:" -}}
+{{- $isAllowed := or (not $prefixes) (not .Values.agent.installProxies) -}}
+{{- range $prefixes -}}
+{{- if or (hasPrefix . $image) (and (not $own) (hasPrefix $image .)) -}}{{- $isAllowed = true -}}{{- end -}}
+{{- end -}}
+{{- if not $isAllowed -}}
+{{- $problem := printf "no prefix matches the image of the proxies, %s" (trimSuffix ":" $image) -}}
+{{- fail (printf "values: agent.admissionPolicies.proxyImagePrefixes: %s: add its prefix, or set proxies.image"
+  $problem) -}}
+{{- end -}}
+{{- end }}
+
 {{/* kedify-http.subject returns the subjects of a role binding. The arguments are the root and the component. */}}
 {{- define "kedify-http.subject" -}}
 subjects:
@@ -204,8 +221,9 @@ securityContext:
 {{- end }}
 
 {{/* kedify-http.disruptionBudget returns the PodDisruptionBudget of a component, which allows one disruption at a time.
-A single replica may be evicted. Otherwise it would block the drain of its node forever. The arguments are the root, the
-component and the name of the Deployment. */}}
+A single replica may be evicted. Otherwise it would block the drain of its node forever. Any number of replicas sets the
+same field: after the release has taken over a budget, both fields together would be invalid. The arguments are the
+root, the component and the name of the Deployment. */}}
 {{- define "kedify-http.disruptionBudget" -}}
 {{- $root := index . 0 -}}
 {{- $replicas := int (index $root.Values (index . 1)).replicas -}}
@@ -219,7 +237,7 @@ metadata:
   labels:
     {{- include "kedify-http.labels" . | nindent 4 }}
 spec:
-  {{- if or (eq (index . 1) "interceptor") (lt $replicas 2) }}
+  {{- if eq (index . 1) "interceptor" }}
   maxUnavailable: 1
   {{- else }}
   minAvailable: {{ sub $replicas 1 }}
