@@ -41,7 +41,8 @@ func TestIncompleteLists(t *testing.T) {
 		"only hosts are invalid": {"c.test,?", "/c", lists{[]string{"a.test"}, []string{"/a"}}, lists{[]string{"c.test", "a.test"}, []string{"/c"}}},
 		"only prefixes are":      {"c.test", "/c,?", lists{[]string{"a.test"}, []string{"/a"}}, lists{[]string{"c.test"}, []string{"/c", "/a"}}},
 		"more than the schema has": {
-			strings.Join(many, ",") + ",?", "/", lists{more, []string{"/"}},
+			strings.Join(many, ",") + ",?", "/",
+			lists{more, []string{"/"}},
 			lists{slices.Concat(many, more[:56]), []string{"/"}},
 		},
 		"corrected": {"a.test", "/", lists{[]string{"a.test", "b.test"}, []string{"/", "/b"}}, lists{[]string{"a.test"}, []string{"/"}}},

@@ -185,11 +185,13 @@ func TestLimitOfRetries(t *testing.T) {
 			}}}, limits{3, 3, 10, safe},
 		},
 		"a connect timeout": {
-			0, model.EnvoySettings{Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(10 * time.Second)}},
+			0,
+			model.EnvoySettings{Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(10 * time.Second)}},
 			limits{unlimited, 0, 2, safe},
 		},
 		"no connect timeout": {
-			0, model.EnvoySettings{Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(0)}},
+			0,
+			model.EnvoySettings{Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(0)}},
 			limits{unlimited, 0, 2, safe},
 		},
 		"a connect timeout, and a number of retries": {
