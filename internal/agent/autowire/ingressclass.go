@@ -47,6 +47,12 @@ func ClassesOf(classes []networkingv1.IngressClass) Classes {
 	return all
 }
 
+// of returns the class of an Ingress, which may be the default one, and reports whether it exists.
+func (c Classes) of(ingress *Object) (found class, isKnown bool) {
+	found, isKnown = c.byName[cmp.Or(ingress.class, c.byDefault)]
+	return found, isKnown
+}
+
 // loadBalancer is a controller that uses NodePorts of Services.
 type loadBalancer struct {
 	name string
@@ -60,7 +66,7 @@ type loadBalancer struct {
 // loadBalancer returns the controller of the Ingress if it uses NodePorts, or nil. The controller of its IngressClass
 // decides, if the class exists, and otherwise the name of the class or an annotation.
 func (p *objectPlan) loadBalancer() *loadBalancer {
-	ofObject, isKnown := p.Classes.byName[cmp.Or(p.object.class, p.Classes.byDefault)]
+	ofObject, isKnown := p.Classes.of(p.object)
 	annotations := p.object.meta.GetAnnotations()
 	for _, candidate := range loadBalancers() {
 		isAnnotated := slices.ContainsFunc(candidate.annotations, func(pattern string) bool {
@@ -80,7 +86,7 @@ const traefikController = "traefik.io/ingress-controller"
 
 // isOfTraefik reports whether Traefik is the controller of an Ingress.
 func (p *objectPlan) isOfTraefik() bool {
-	ofObject, isKnown := p.Classes.byName[cmp.Or(p.object.class, p.Classes.byDefault)]
+	ofObject, isKnown := p.Classes.of(p.object)
 	return p.object.kind == trigger.AutowireIngress && (ofObject.controller == traefikController ||
 		!isKnown && strings.HasPrefix(p.object.class, "traefik"))
 }

@@ -13,9 +13,9 @@ func TestSlotsAreFair(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		free := newSlots(2, 2, 8)
-		stranger, apiServer := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("10.0.0.1")
+		otherPod, apiServer := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("10.0.0.1")
 		granted := make(chan string, 20)
-		releases := map[string]chan func(){"stranger": make(chan func(), 20), "API server": make(chan func(), 20)}
+		releases := map[string]chan func(){"other Pod": make(chan func(), 20), "API server": make(chan func(), 20)}
 		start := func(name string, address netip.Addr) {
 			go func() {
 				if release, err := free.acquire(t.Context(), address); err == nil {
@@ -26,15 +26,15 @@ func TestSlotsAreFair(t *testing.T) {
 			synctest.Wait()
 		}
 		for range 6 {
-			start("stranger", stranger)
+			start("other Pod", otherPod)
 		}
 		start("API server", apiServer)
 		for range 2 {
-			if name := <-granted; name != "stranger" {
+			if name := <-granted; name != "other Pod" {
 				t.Errorf("the first slots went to the %s", name)
 			}
 		}
-		(<-releases["stranger"])()
+		(<-releases["other Pod"])()
 		synctest.Wait()
 		if name := <-granted; name != "API server" {
 			t.Errorf("the next slot went to the %s", name)
@@ -43,7 +43,7 @@ func TestSlotsAreFair(t *testing.T) {
 		for range 4 { // All others follow.
 			synctest.Wait()
 			<-granted
-			(<-releases["stranger"])()
+			(<-releases["other Pod"])()
 		}
 	})
 }
