@@ -20,16 +20,35 @@ const endGrace = 8 * time.Second
 // Remove stops the cluster of a run directory in any state, and removes its cgroup and its files. It needs root. It
 // succeeds if nothing exists.
 func Remove(ctx context.Context, s cluster.Settings) error {
-	if err := stopSupervisor(ctx, s.Dir); err != nil {
-		return err
+	return untilEmpty(ctx, func() error {
+		if err := stopSupervisor(ctx, s.Dir); err != nil {
+			return err
+		}
+		if err := cgroup.Remove(s, cgroupGrace); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(s.Dir); err != nil {
+			return fmt.Errorf("remove the run directory: %w", err)
+		}
+		return nil
+	})
+}
+
+// untilEmpty repeats a removal during which another process added a file, for about endGrace. This happens if the
+// command that started the cluster is killed before the supervisor has its lock: nobody finds that supervisor yet, and
+// it writes its first files. The repetition finds its lock.
+func untilEmpty(ctx context.Context, remove func() error) error {
+	for repetition := time.Duration(0); ; repetition++ {
+		err := remove()
+		if !errors.Is(err, unix.ENOTEMPTY) || repetition == endGrace/stopPollInterval {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(stopPollInterval):
+		}
 	}
-	if err := cgroup.Remove(s, cgroupGrace); err != nil {
-		return err
-	}
-	if err := os.RemoveAll(s.Dir); err != nil {
-		return fmt.Errorf("remove the run directory: %w", err)
-	}
-	return nil
 }
 
 // stopSupervisor signals the supervisor to end, and kills it after endGrace. The process is the current holder of the
