@@ -18,24 +18,28 @@ type mutant struct {
 	fault string
 	// caughtBy is the check that must report it.
 	caughtBy testbed.Check
+	// also are checks that may report it, too: whether they do depends on when the canary's Pods end.
+	also []testbed.Check
 }
 
 // mutants returns one mutant for each check.
 func mutants() []mutant {
 	return []mutant{
-		{"endpoints of stable and canary swapped with correct weights", "swapped_endpoints", testbed.CheckSplit},
-		{"a cluster deleted before its route", "cluster_before_route", testbed.CheckFailedRequests},
-		{"an ACK reported before Envoy's", "early_ack", testbed.CheckEarlyACK},
-		{"300 ms of a wrong weight", "brief_wrong_weight", testbed.CheckUnexpectedWeights},
-		{"an abort that leaves 5 %", "unfinished_abort", testbed.CheckEnd},
+		{"endpoints of stable and canary swapped with correct weights", "swapped_endpoints", testbed.CheckSplit, nil},
+		{"a cluster deleted before its route", "cluster_before_route", testbed.CheckFailedRequests, nil},
+		{"an ACK reported before Envoy's", "early_ack", testbed.CheckEarlyACK, nil},
+		{"300 ms of a wrong weight", "brief_wrong_weight", testbed.CheckUnexpectedWeights, nil},
+		// The controller removes the canary's Pods 30 s after an abort. Then the proxies have a weight of 0 for a
+		// moment, and the 5 % before it are no longer the last weight.
+		{"an abort that leaves 5 %", "unfinished_abort", testbed.CheckEnd, []testbed.Check{testbed.CheckUnexpectedWeights}},
 	}
 }
 
 // run is one canary on one interceptor.
 type run struct {
 	name, fault, binary string
-	// want are exactly the checks that must report something.
-	want []testbed.Check
+	// want are the checks that must report something, also those that may. No other check may.
+	want, also []testbed.Check
 }
 
 // All runs use one cluster. Each canary is aborted, so each run starts from the same state.
@@ -66,7 +70,7 @@ func plan(t *testing.T) []run {
 	proper := build(t, "")
 	runs := []run{{name: "no fault, at first", binary: proper}}
 	for _, m := range mutants() {
-		runs = append(runs, run{name: m.name, fault: m.fault, binary: build(t, m.fault), want: []testbed.Check{m.caughtBy}})
+		runs = append(runs, run{m.name, m.fault, build(t, m.fault), []testbed.Check{m.caughtBy}, m.also})
 	}
 	return append(runs, run{name: "no fault, in the end", binary: proper})
 }
@@ -94,7 +98,9 @@ func checkFindings(t *testing.T, r run, verdict *testbed.Verdict) {
 		lines = append(lines[:i], "found by "+finding.String())
 	}
 	fmt.Fprintln(out, strings.Join(lines, "\n"))
-	if failed := verdict.Failed(); !slices.Equal(failed, r.want) {
-		t.Errorf("the checks that found something are %q, want %q", failed, r.want)
+	failed := verdict.Failed()
+	required := slices.DeleteFunc(slices.Clone(failed), func(c testbed.Check) bool { return slices.Contains(r.also, c) })
+	if !slices.Equal(required, r.want) {
+		t.Errorf("the checks that found something are %q, want %q, and perhaps %q", failed, r.want, r.also)
 	}
 }
