@@ -37,7 +37,8 @@ type Crowd struct {
 
 // New returns users who share a transport, and so its connections, as behind an Ingress.
 func New(users int, transport http.RoundTripper) (*Crowd, error) {
-	c := &Crowd{random: rand.New(rand.NewPCG(7, 8)), Headers: make([]http.Header, users)}
+	c := &Crowd{Headers: make([]http.Header, users)}
+	c.random = rand.New(rand.NewPCG(7, 8)) //nolint:gosec // equal in each run
 	for range users {
 		jar, err := cookiejar.New(nil)
 		if err != nil {

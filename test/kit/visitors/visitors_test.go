@@ -64,7 +64,9 @@ func TestVisit(t *testing.T) {
 	if moves := second.Moves(first); len(moves) > 0 {
 		t.Errorf("users moved: %v", moves)
 	}
-	some := c.First(2).Through(http.DefaultTransport).Visit(t.Context(), server.URL, read)
+	other := new(http.Transport)
+	t.Cleanup(other.CloseIdleConnections)
+	some := c.First(2).Through(other).Visit(t.Context(), server.URL, read)
 	if diff := cmp.Diff(first.Backends[:2], some.Backends); diff != "" {
 		t.Errorf("the first users have other cookies through another transport (-want +got):\n%s", diff)
 	}
