@@ -88,7 +88,7 @@ test-autowire: tools-cluster ## [root, 20 min] autowire an Ingress and an HTTPRo
 	$(call suite,autowire,60m,AUTOWIRE_INGRESS=$(INGRESS) AUTOWIRE_RATE=$(RATE),$(AUTOWIRE))
 
 .PHONY: test-traffic
-test-traffic: tools-cluster ## [root, 16 min] compare what works behind an Ingress with kedify-proxy: ab, WebSockets, gRPC, slow responses, sticky users
+test-traffic: tools-cluster ## [root, 15 min] compare what works behind an Ingress with kedify-proxy: ab, WebSockets, gRPC, slow responses, sticky users
 	$(call suite,traffic,60m,TRAFFIC_AB="$$($(CLUSTER) path apache2-utils)/usr")
 
 .PHONY: test-guide
