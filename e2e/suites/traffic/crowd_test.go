@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/visitors"
 )
 
@@ -162,9 +162,7 @@ func (c *stickyCanaries) visit(t *testing.T, name string, of sides, weight int) 
 		line.joined, line.returned = moves[visitors.Move(of.stable, of.canary)], moves[visitors.Move(of.canary, of.stable)]
 		line.others = total(moves) - line.joined - line.returned
 	}
-	for _, problem := range line.problems(len(c.lines) == 0) {
-		t.Errorf("%s: %s", name, problem)
-	}
+	line.check(t, len(c.lines) == 0)
 	c.lines, c.last = append(c.lines, line), second
 	return first
 }
@@ -194,79 +192,24 @@ func total(moves map[string]int) (sum int) {
 	return sum
 }
 
-// problems returns what is wrong with a line. The proxies set all cookies in the first one. Failed requests are not
-// among the problems: they count in the row.
-func (l stickyLine) problems(isFirst bool) (problems []string) {
-	add := func(isWrong bool, format string, values ...any) {
-		if isWrong {
-			problems = append(problems, fmt.Sprintf(format, values...))
-		}
+// check checks a line. The proxies set all cookies in the first one. Failed requests count in the row.
+func (l stickyLine) check(t *testing.T, isFirst bool) {
+	t.Helper()
+	cookies := 0
+	if isFirst {
+		cookies = stickyUsers
 	}
-	cookies := map[bool]int{true: stickyUsers, false: 0}[isFirst]
+	if l.sigmas > visitors.MostSigmas {
+		invariant.Broken(t, invariant.UnexpectedWeights, "%s: %d of %d users on the canary, %.1f σ from weight %d", l.name,
+			l.canary, stickyUsers, l.sigmas, l.weight)
+	}
 	isEnd := l.weight == 0
-	add(l.sigmas > visitors.MostSigmas, "%d of %d users on the canary, %.1f σ from its weight", l.canary, stickyUsers,
-		l.sigmas)
-	add(l.joined > 0 && isEnd, "%d users moved to the canary in its abort", l.joined)
-	add(l.returned > 0 && !isEnd, "%d users moved back from the canary", l.returned)
-	add(l.others > 0, "%d users moved to or from another version", l.others)
-	add(l.changed > 0, "%d users changed the version between two requests", l.changed)
-	add(l.cookies != cookies, "%d cookies were set, want %d", l.cookies, cookies)
-	add(l.repeats > 0, "%d requests were sent again", l.repeats)
-	return problems
-}
-
-// TestStickyLine: a good line has no problem, and each wrong value is one.
-func TestStickyLine(t *testing.T) {
-	t.Parallel()
-	rising := stickyLine{weight: 50, canary: 990, sigmas: 0.4, joined: 590}
-	aborted := stickyLine{returned: 990}
-	for name, c := range map[string]struct {
-		line   stickyLine
-		change func(l *stickyLine)
-		want   string
-	}{
-		"good":            {rising, func(*stickyLine) {}, ""},
-		"failed requests": {rising, func(l *stickyLine) { l.failed = 3 }, ""},
-		"an abort":        {aborted, func(*stickyLine) {}, ""},
-		"too many": {
-			rising, func(l *stickyLine) { l.sigmas = 3.1 },
-			"990 of 2000 users on the canary, 3.1 σ from its weight",
-		},
-		"left after an abort": {
-			aborted, func(l *stickyLine) { l.canary, l.sigmas = 1, math.Inf(1) },
-			"1 of 2000 users on the canary, +Inf σ from its weight",
-		},
-		"joined in an abort": {
-			aborted, func(l *stickyLine) { l.joined = 1 },
-			"1 users moved to the canary in its abort",
-		},
-		"back": {
-			rising, func(l *stickyLine) { l.returned = 2 },
-			"2 users moved back from the canary",
-		},
-		"a version before": {
-			rising, func(l *stickyLine) { l.others = 1 },
-			"1 users moved to or from another version",
-		},
-		"changed": {
-			rising, func(l *stickyLine) { l.changed = 1 },
-			"1 users changed the version between two requests",
-		},
-		"a cookie set again": {rising, func(l *stickyLine) { l.cookies = 1 }, "1 cookies were set, want 0"},
-		"sent again":         {rising, func(l *stickyLine) { l.repeats = 1 }, "1 requests were sent again"},
-		"changed and returned": {
-			rising, func(l *stickyLine) { l.changed, l.returned = 1, 1 },
-			"1 users moved back from the canary; 1 users changed the version between two requests",
-		},
-	} {
-		c.change(&c.line)
-		if got := strings.Join(c.line.problems(false), "; "); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+	if l.others > 0 || l.changed > 0 || l.returned > 0 && !isEnd || l.joined > 0 && isEnd {
+		t.Errorf("%s: %d users moved to the canary, %d back, %d otherwise, %d between the two requests", l.name, l.joined,
+			l.returned, l.others, l.changed)
 	}
-	rising.cookies = stickyUsers
-	if got := rising.problems(true); len(got) > 0 {
-		t.Errorf("the first line: %v", got)
+	if l.cookies != cookies || l.repeats > 0 {
+		t.Errorf("%s: %d cookies were set, want %d; %d requests were sent again", l.name, l.cookies, cookies, l.repeats)
 	}
 }
 
