@@ -88,8 +88,8 @@ test-autowire: tools-cluster ## [root, 20 min] autowire an Ingress and an HTTPRo
 	$(call suite,autowire,60m,AUTOWIRE_INGRESS=$(INGRESS) AUTOWIRE_RATE=$(RATE),$(AUTOWIRE))
 
 .PHONY: test-traffic
-test-traffic: tools-cluster ## [root, 14 min] compare what works behind an Ingress with kedify-proxy: HTTP/1.0, WebSockets, gRPC, slow responses, affinity
-	$(call suite,traffic,60m)
+test-traffic: tools-cluster ## [root, 15 min] compare what works behind an Ingress with kedify-proxy: ab, WebSockets, gRPC, slow responses, sticky users
+	$(call suite,traffic,60m,TRAFFIC_AB="$$($(CLUSTER) path apache2-utils)/usr")
 
 .PHONY: test-guide
 test-guide: tools-cluster ## [root, 6 min] run the canary guide's commands, and compare their output with the guide

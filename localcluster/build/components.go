@@ -50,6 +50,8 @@ const (
 	OldRolloutsComponent = "argo-rollouts-" + OldRolloutsVersion
 	// QEMUComponent runs programs for other processors: usr/bin/qemu-aarch64, or qemu-aarch64-static in older packages.
 	QEMUComponent = "qemu-user"
+	// ApacheBenchComponent contains usr/bin/ab, a client of HTTP/1.0, and the libraries that it needs below usr/lib.
+	ApacheBenchComponent = "apache2-utils"
 )
 
 // OtherKEDAVersions are the versions of KEDA, oldest first, that a cluster can run instead of KEDAVersion. They are one
@@ -172,6 +174,7 @@ func OnDemand(modules, release string) []Component {
 		contour(folder(ContourComponent)),
 		oldRollouts(folder(OldRolloutsComponent)),
 		{QEMUComponent, 20 * time.Second, DebianPackages{Release: release, Names: []string{qemuUser(release)}}},
+		{ApacheBenchComponent, 5 * time.Second, DebianPackages{Release: release, Names: apacheBench(release)}},
 	}
 	for _, version := range OtherKEDAVersions() {
 		out = append(out, keda(KEDAComponentOf(version), folder(KEDAComponentOf(version))))
@@ -200,6 +203,19 @@ func qemuUser(release string) string {
 		return "qemu-user-static"
 	}
 	return "qemu-user"
+}
+
+// apacheBench returns the package of ab and the libraries that it needs in addition to the C library. Those with a
+// 64-bit time_t have other names than before (https://wiki.debian.org/ReleaseGoals/64bit-time).
+func apacheBench(release string) []string {
+	suffix := "t64"
+	if slices.Contains([]string{"debian-12", "ubuntu-22.04"}, release) {
+		suffix = ""
+	}
+	return []string{
+		"apache2-utils", "libapr1" + suffix, "libaprutil1" + suffix, "libssl3" + suffix, "libcrypt1", "libexpat1",
+		"libuuid1",
+	}
 }
 
 const kedaModule = "github.com/kedacore/keda/v2"

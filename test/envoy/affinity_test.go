@@ -16,6 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/visitors"
 )
 
 // podsOf starts three Pods of each Service, and returns a function for the inputs of an object.
@@ -61,8 +62,8 @@ func sessionBy(text string) map[string]string {
 func (s *served) newKnownCrowd(t *testing.T, protocol string, users int) *crowd {
 	t.Helper()
 	c := s.newCrowd(t, protocol, users)
-	for i := range c.headers {
-		c.headers[i] = http.Header{
+	for i := range c.Headers {
+		c.Headers[i] = http.Header{
 			"X-User": {fmt.Sprintf("user-%d", i)}, "X-Forwarded-For": {fmt.Sprintf("192.0.%d.%d", 2+i/250, 1+i%250)},
 		}
 	}
@@ -102,26 +103,22 @@ func TestSessionAffinity(t *testing.T) {
 					what := fmt.Sprintf("%s, weight %d", protocol, weight)
 					s.applyTrusting(t, inputs(stickyObject(weight, sessionBy(text))))
 					first := c.visit(t, stickyURL)
-					some, firstOfSome := c.first(10), visits{backends: first.backends[:10]}
+					some := &crowd{c.First(10)}
+					firstOfSome := visits{visitors.Visits{Backends: first.Backends[:10]}}
 					for range requests - 1 {
 						some.visit(t, stickyURL).checkMoves(t, what, firstOfSome, "")
 					}
 					pods := map[bool]int{false: 3, true: 6}[weight > 0]
-					if got := countDistinct(first.backends); got != pods {
+					if got := countDistinct(first.Backends); got != pods {
 						t.Errorf("%s: users on %d Pods, want %d", what, got, pods)
 					}
-					if isSet := first.cookies() > 0; isSet != (name == "cookie" && weight < 0) {
-						t.Errorf("%s: %d cookies set", what, first.cookies())
+					if isSet := first.Cookies() > 0; isSet != (name == "cookie" && weight < 0) {
+						t.Errorf("%s: %d cookies set", what, first.Cookies())
 					}
 				}
 			}
 		})
 	}
-}
-
-// first returns the first users.
-func (c *crowd) first(users int) *crowd {
-	return &crowd{clients: c.clients[:users], headers: c.headers[:users], random: c.random}
 }
 
 // countDistinct returns the number of different names.
@@ -151,15 +148,15 @@ func TestSessionAffinityInACanary(t *testing.T) {
 			for _, weight := range []int{20, 50, 20, -1} {
 				s.applyTrusting(t, at(weight))
 				now := c.visit(t, stickyURL)
-				for move := range now.moves(last) {
+				for move := range now.Moves(last.Visits) {
 					from, to, _ := strings.Cut(move, " → ")
 					if serviceOfPod(from) == serviceOfPod(to) {
 						t.Errorf("weight %d: a user moved between Pods of one version: %s", weight, move)
 					}
 				}
 				c.visit(t, stickyURL).checkMoves(t, fmt.Sprintf("weight %d, second request", weight), now, "")
-				if now.cookies() > 0 {
-					t.Errorf("weight %d: %d cookies were set again", weight, now.cookies())
+				if now.Cookies() > 0 {
+					t.Errorf("weight %d: %d cookies were set again", weight, now.Cookies())
 				}
 				last = now
 			}
@@ -176,7 +173,7 @@ func TestSessionAffinityAndPods(t *testing.T) {
 	c := s.newKnownCrowd(t, "HTTP/1.1", 600)
 	usual := c.visit(t, stickyURL)
 	for i := range 3 {
-		if n := usual.count(fmt.Sprintf("shop-stable-%d", i)); n < 140 || n > 260 {
+		if n := usual.Count(fmt.Sprintf("shop-stable-%d", i)); n < 140 || n > 260 {
 			t.Errorf("Pod %d has %d of 600 users", i, n)
 		}
 	}
@@ -184,16 +181,16 @@ func TestSessionAffinityAndPods(t *testing.T) {
 	s.applyTrusting(t, withoutPod(all, gone))
 	now := c.visit(t, stickyURL)
 	others := 0
-	for move, users := range now.moves(usual) {
+	for move, users := range now.Moves(usual.Visits) {
 		if !strings.HasPrefix(move, gone+" → ") {
 			others += users
 		}
 	}
 	if others > 6 {
-		t.Errorf("%d of 600 users moved although their Pods stayed: %v", others, now.moves(usual))
+		t.Errorf("%d of 600 users moved although their Pods stayed: %v", others, now.Moves(usual.Visits))
 	}
-	if now.count(gone) > 0 {
-		t.Errorf("%d users on the Pod that ended", now.count(gone))
+	if now.Count(gone) > 0 {
+		t.Errorf("%d users on the Pod that ended", now.Count(gone))
 	}
 	s.applyTrusting(t, all)
 	c.visit(t, stickyURL).checkMoves(t, "with the Pod again", usual, "")
@@ -208,7 +205,7 @@ func TestClientIPOfTheService(t *testing.T) {
 	s.applyTrusting(t, inputs)
 	c := s.newKnownCrowd(t, "HTTP/1.1", 100)
 	first := c.visit(t, stickyURL)
-	if len(c.visit(t, stickyURL).moves(first)) == 0 {
+	if len(c.visit(t, stickyURL).Moves(first.Visits)) == 0 {
 		t.Error("no user changed its Pod without session affinity")
 	}
 	inputs.Services[0].HasClientIPAffinity = true
@@ -217,8 +214,8 @@ func TestClientIPOfTheService(t *testing.T) {
 	for range 5 {
 		c.visit(t, stickyURL).checkMoves(t, "ClientIP", first, "")
 	}
-	if countDistinct(first.backends) != 3 {
-		t.Errorf("users on %v, want all Pods", first.backends)
+	if countDistinct(first.Backends) != 3 {
+		t.Errorf("users on %v, want all Pods", first.Backends)
 	}
 }
 

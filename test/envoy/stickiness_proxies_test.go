@@ -2,7 +2,6 @@ package envoy_test
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/visitors"
 )
 
 // stickyObjectOf returns stickyObject with a canary whose weight is one of most, the maxTrafficWeight of the Rollout.
@@ -41,8 +41,8 @@ func TestStickySmallWeights(t *testing.T) {
 			s.apply(t, at(zero))
 			c := s.newCrowd(t, "HTTP/1.1", 2000)
 			last, share := c.visit(t, stickyURL), 0.0
-			if last.count("shop-canary") > 0 {
-				t.Errorf("%d users on a canary without weight", last.count("shop-canary"))
+			if last.Count("shop-canary") > 0 {
+				t.Errorf("%d users on a canary without weight", last.Count("shop-canary"))
 			}
 			for _, step := range steps {
 				s.apply(t, at(step))
@@ -60,23 +60,18 @@ func TestStickySmallWeights(t *testing.T) {
 // checkShare checks that a canary has its share of the users, within three standard deviations.
 func (v visits) checkShare(t *testing.T, what string, share float64) {
 	t.Helper()
-	users := float64(len(v.backends))
-	got, deviation := float64(v.count("shop-canary")), math.Sqrt(users*share*(1-share))
-	t.Logf("%s: %v of %v users on the canary, with standard deviation %.1f", what, got, users, deviation)
-	if math.Abs(got-users*share) > 3*deviation {
-		t.Errorf("%s: %v of %v users on the canary", what, got, users)
+	got, deviation := v.Count("shop-canary"), v.Sigmas("shop-canary", share)
+	t.Logf("%s: %d of %d users on the canary, %.1f standard deviations from its weight", what, got, len(v.Backends),
+		deviation)
+	if deviation > visitors.MostSigmas {
+		t.Errorf("%s: %d of %d users on the canary", what, got, len(v.Backends))
 	}
 }
 
 // through returns the same users, with their cookies, whose requests go through another proxy.
 func (s *served) through(t *testing.T, c *crowd, protocol string) *crowd {
 	t.Helper()
-	other := s.newCrowd(t, protocol, len(c.clients))
-	for i, client := range c.clients {
-		other.clients[i].Jar = client.Jar
-	}
-	other.headers, other.random = c.headers, c.random
-	return other
+	return &crowd{c.Through(s.crowdTransport(t, protocol))}
 }
 
 // TestStickyUsersOfTwoProxies: users stay on their version, and with session affinity on their Pod, whichever proxy
@@ -110,8 +105,8 @@ func TestStickyUsersOfTwoProxies(t *testing.T) {
 			first := users.visit(t, stickyURL)
 			second := others.visit(t, stickyURL)
 			checkStays("through the second proxy", second, first)
-			if second.cookies() > 0 {
-				t.Errorf("the second proxy set %d cookies again", second.cookies())
+			if second.Cookies() > 0 {
+				t.Errorf("the second proxy set %d cookies again", second.Cookies())
 			}
 			a.applyTrusting(t, at(50))
 			ahead := users.visit(t, stickyURL).versions()
@@ -125,9 +120,10 @@ func TestStickyUsersOfTwoProxies(t *testing.T) {
 
 // versions returns the visits with the Services of the Pods that have answered.
 func (v visits) versions() visits {
-	services := visits{make([]string, len(v.backends)), v.setCookies}
-	for i, pod := range v.backends {
-		services.backends[i] = serviceOfPod(pod)
+	services := v
+	services.Backends = make([]string, len(v.Backends))
+	for i, pod := range v.Backends {
+		services.Backends[i] = serviceOfPod(pod)
 	}
 	return services
 }
@@ -153,7 +149,7 @@ func TestClientIPInACanary(t *testing.T) {
 			what := fmt.Sprintf("%s, weight %d", protocol, weight)
 			s.applyTrusting(t, at(weight, true, weight%2 == 0))
 			now := c.visit(t, stickyURL)
-			for move := range now.moves(last) {
+			for move := range now.Moves(last.Visits) {
 				from, to, _ := strings.Cut(move, " → ")
 				if serviceOfPod(from) == serviceOfPod(to) {
 					t.Errorf("%s: a user moved between Pods of one version: %s", what, move)
@@ -163,8 +159,8 @@ func TestClientIPInACanary(t *testing.T) {
 			now.versions().checkMoves(t, what, last.versions(), allowed)
 			now.versions().checkShare(t, what, float64(max(0, weight))/100)
 			c.visit(t, stickyURL).checkMoves(t, what+", second request", now, "")
-			if now.cookies() > 0 {
-				t.Errorf("%s: %d cookies were set", what, now.cookies())
+			if now.Cookies() > 0 {
+				t.Errorf("%s: %d cookies were set", what, now.Cookies())
 			}
 			last, weightBefore = now, weight
 		}
@@ -172,7 +168,7 @@ func TestClientIPInACanary(t *testing.T) {
 	s.applyTrusting(t, at(50, false, true))
 	c := s.newKnownCrowd(t, "HTTP/1.1", 100)
 	first := c.visit(t, stickyURL)
-	if len(c.visit(t, stickyURL).moves(first)) == 0 {
+	if len(c.visit(t, stickyURL).Moves(first.Visits)) == 0 {
 		t.Error("ClientIP of the canary's Service alone kept all users on their Pods")
 	}
 }
@@ -220,7 +216,7 @@ func TestStickyExperimentGrows(t *testing.T) {
 	} {
 		s.apply(t, at(step.canary, step.experiment))
 		now := c.visit(t, stickyURL)
-		moves := now.moves(last)
+		moves := now.Moves(last.Visits)
 		if len(moves) == 0 {
 			t.Errorf("%+v: no user moved", step)
 		}

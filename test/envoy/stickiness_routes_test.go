@@ -40,29 +40,29 @@ func TestStickinessAndManagedRoutes(t *testing.T) {
 		translate.DefaultOptions()))
 	c := s.newCrowd(t, "HTTP/1.1", 200)
 	mirrored := c.visit(t, stickyURL+"api")
-	if mirrored.cookies() != 200 || mirrored.count("shop-canary") == 0 || mirrored.count("shop-stable") == 0 {
-		t.Errorf("mirrored: %d cookies, %d on the canary", mirrored.cookies(), mirrored.count("shop-canary"))
+	if mirrored.Cookies() != 200 || mirrored.Count("shop-canary") == 0 || mirrored.Count("shop-stable") == 0 {
+		t.Errorf("mirrored: %d cookies, %d on the canary", mirrored.Cookies(), mirrored.Count("shop-canary"))
 	}
 	plain := c.visit(t, stickyURL)
 	plain.checkMoves(t, "after a mirrored request", mirrored, "")
-	for i := range c.headers {
-		c.headers[i] = http.Header{"Role": {"qa"}}
+	for i := range c.Headers {
+		c.Headers[i] = http.Header{"Role": {"qa"}}
 	}
-	if routed := c.visit(t, stickyURL); routed.count("shop-canary") != 200 || routed.cookies() > 0 {
-		t.Errorf("%d of 200 users of the header route on the canary, %d cookies", routed.count("shop-canary"),
-			routed.cookies())
+	if routed := c.visit(t, stickyURL); routed.Count("shop-canary") != 200 || routed.Cookies() > 0 {
+		t.Errorf("%d of 200 users of the header route on the canary, %d cookies", routed.Count("shop-canary"),
+			routed.Cookies())
 	}
-	clear(c.headers)
+	clear(c.Headers)
 	last := c.visit(t, stickyURL)
 	last.checkMoves(t, "after the header route", plain, "")
-	if n := plain.cookies() + last.cookies(); n > 0 {
+	if n := plain.Cookies() + last.Cookies(); n > 0 {
 		t.Errorf("%d cookies were set again", n)
 	}
 	newcomers := s.newCrowd(t, "HTTP/1.1", 20)
-	for i := range newcomers.headers {
-		newcomers.headers[i] = http.Header{"Role": {"qa"}}
+	for i := range newcomers.Headers {
+		newcomers.Headers[i] = http.Header{"Role": {"qa"}}
 	}
-	if n := newcomers.visit(t, stickyURL).cookies(); n > 0 {
+	if n := newcomers.visit(t, stickyURL).Cookies(); n > 0 {
 		t.Errorf("a header route set %d cookies", n)
 	}
 }
@@ -89,8 +89,8 @@ func TestStickinessWithoutEndpoints(t *testing.T) {
 		s.apply(t, without(all, gone))
 		now := c.visit(t, stickyURL)
 		now.checkMoves(t, "without "+gone, usual, gone+" → shop-stable")
-		if now.count(gone) > 0 {
-			t.Errorf("%d users on %s, which has no endpoint", now.count(gone), gone)
+		if now.Count(gone) > 0 {
+			t.Errorf("%d users on %s, which has no endpoint", now.Count(gone), gone)
 		}
 		s.apply(t, all)
 		c.visit(t, stickyURL).checkMoves(t, "with "+gone+" again", usual, "")

@@ -4,45 +4,41 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
-	"math"
-	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/cookiejar"
 	"slices"
 	"strings"
 	"testing"
-
-	"golang.org/x/sync/errgroup"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/visitors"
 )
 
 // stickyURL is the address of the object shop. The users' clients connect to the proxy instead.
 const stickyURL = "http://shop.example.com/"
 
-// crowd are users with a cookie jar each. They share connections, as behind an Ingress. The ids of their requests are
-// pseudo-random: each run of a test has the same ones.
-type crowd struct {
-	clients []*http.Client
-	headers []http.Header // of each request of a user
-	random  *rand.Rand
-}
+// crowd are users whose requests go to the proxy.
+type crowd struct{ *visitors.Crowd }
 
 // visits are the outcomes of one request of each user.
-type visits struct {
-	backends   []string
-	setCookies [][]string // the values of Set-Cookie
-}
+type visits struct{ visitors.Visits }
 
 // newCrowd returns users that send requests to the proxy.
 func (s *served) newCrowd(t *testing.T, protocol string, users int) *crowd {
+	t.Helper()
+	all, err := visitors.New(users, s.crowdTransport(t, protocol))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &crowd{all}
+}
+
+// crowdTransport returns the transport of users: their requests share connections to the proxy.
+func (s *served) crowdTransport(t *testing.T, protocol string) *http.Transport {
 	t.Helper()
 	transport := &http.Transport{
 		Protocols: new(http.Protocols), MaxConnsPerHost: 16, MaxIdleConnsPerHost: 16,
@@ -53,95 +49,29 @@ func (s *served) newCrowd(t *testing.T, protocol string, users int) *crowd {
 	transport.Protocols.SetHTTP1(protocol == "HTTP/1.1")
 	transport.Protocols.SetUnencryptedHTTP2(protocol == "HTTP/2")
 	t.Cleanup(transport.CloseIdleConnections)
-	c := &crowd{random: rand.New(rand.NewPCG(7, 8)), headers: make([]http.Header, users)}
-	for range users {
-		jar, err := cookiejar.New(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.clients = append(c.clients, &http.Client{Transport: transport, Jar: jar})
-	}
-	return c
+	return transport
 }
 
-// nextID returns an id as Envoy generates it.
-func (c *crowd) nextID() string {
-	return fmt.Sprintf("%08x-%04x-4%03x-a%03x-%012x", c.random.Uint32(), c.random.Uint32N(1<<16), c.random.Uint32N(1<<12),
-		c.random.Uint32N(1<<12), c.random.Uint64N(1<<48))
-}
-
-// visit sends one request of each user.
+// visit sends one request of each user. None may fail.
 func (c *crowd) visit(t *testing.T, url string) visits {
 	t.Helper()
-	outcome := visits{make([]string, len(c.clients)), make([][]string, len(c.clients))}
-	var group errgroup.Group
-	group.SetLimit(8)
-	for i, client := range c.clients {
-		header := http.Header{"X-Request-Id": {c.nextID()}}
-		maps.Copy(header, c.headers[i])
-		group.Go(func() (err error) {
-			outcome.backends[i], outcome.setCookies[i], err = visit(t.Context(), client, url, header)
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
+	all := c.Visit(t.Context(), url, func(body []byte) (string, error) {
+		var echo echoed
+		if err := json.Unmarshal(body, &echo); err != nil {
+			return "", fmt.Errorf("body %.80s: %w", body, err)
+		}
+		return echo.Backend, nil
+	})
+	if err := all.Err(); err != nil {
 		t.Fatal(err)
 	}
-	return outcome
-}
-
-// visit sends one request and returns the backend that answered and the cookies that were set.
-func visit(ctx context.Context, client *http.Client, url string, header http.Header) (string, []string, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return "", nil, err
-	}
-	request.Header = header
-	response, err := client.Do(request)
-	if err != nil {
-		return "", nil, err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return "", nil, err
-	}
-	var echo echoed
-	if err := json.Unmarshal(text, &echo); err != nil || response.StatusCode != http.StatusOK {
-		return "", nil, fmt.Errorf("status %d: %.80s", response.StatusCode, text)
-	}
-	return echo.Backend, response.Header.Values("Set-Cookie"), nil
-}
-
-// count returns the number of users that a backend has answered.
-func (v visits) count(backend string) int {
-	count := 0
-	for _, name := range v.backends {
-		if name == backend {
-			count++
-		}
-	}
-	return count
-}
-
-// cookies returns the number of cookies that were set.
-func (v visits) cookies() int { return len(slices.Concat(v.setCookies...)) }
-
-// moves returns the numbers of users whose backend differs from before, by "from → to".
-func (v visits) moves(before visits) map[string]int {
-	moves := map[string]int{}
-	for i, name := range v.backends {
-		if was := before.backends[i]; was != name {
-			moves[was+" → "+name]++
-		}
-	}
-	return moves
+	return visits{all}
 }
 
 // checkMoves checks that all moves are of one kind; "" for none.
 func (v visits) checkMoves(t *testing.T, what string, before visits, allowed string) {
 	t.Helper()
-	moves := v.moves(before)
+	moves := v.Moves(before.Visits)
 	if allowed != "" {
 		t.Logf("%s: %v", what, moves)
 	}
@@ -202,13 +132,8 @@ func (s *served) checkStep(
 		first.checkMoves(t, what, *before, allowed)
 	}
 	second.checkMoves(t, what+", second request", first, "")
-	users, share := float64(len(c.clients)), float64(max(0, weight))/100
-	got, deviation := float64(first.count("shop-canary")), math.Sqrt(users*share*(1-share))
-	t.Logf("%s: %v of %v users on the canary, with standard deviation %.1f", what, got, users, deviation)
-	if math.Abs(got-users*share) > 3*deviation {
-		t.Errorf("%s: the share of the canary deviates by more than three standard deviations", what)
-	}
-	if n := second.cookies(); n > 0 {
+	first.checkShare(t, what, float64(max(0, weight))/100)
+	if n := second.Cookies(); n > 0 {
 		t.Errorf("%s: %d cookies were set again", what, n)
 	}
 	return &second
@@ -341,8 +266,8 @@ func TestStickyHeader(t *testing.T) {
 			}
 			s := serve(t, "DELTA_GRPC", translated(t, at(20), translate.DefaultOptions()))
 			c := s.newCrowd(t, protocol, 400)
-			for i := range c.headers {
-				c.headers[i] = http.Header{"X-User-Id": {fmt.Sprintf("user-%d", i)}}
+			for i := range c.Headers {
+				c.Headers[i] = http.Header{"X-User-Id": {fmt.Sprintf("user-%d", i)}}
 			}
 			last := s.checkStep(t, c, at(20), 20, nil, "")
 			last = s.checkStep(t, c, at(50), 50, last, toCanary)
@@ -350,8 +275,8 @@ func TestStickyHeader(t *testing.T) {
 			s.apply(t, at(50))
 			anonymous := s.newCrowd(t, protocol, 100)
 			first, second := anonymous.visit(t, stickyURL), anonymous.visit(t, stickyURL)
-			if first.cookies() > 0 || len(second.moves(first)) != 2 {
-				t.Errorf("without the header: %d cookies, moves %v", first.cookies(), second.moves(first))
+			if first.Cookies() > 0 || len(second.Moves(first.Visits)) != 2 {
+				t.Errorf("without the header: %d cookies, moves %v", first.Cookies(), second.Moves(first.Visits))
 			}
 		})
 	}

@@ -18,8 +18,47 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
+// userHeader is the header of the stickiness of web and socket.
+const userHeader = "X-User"
+
 // place is where requests go: an address, and the Host that they name.
-type place struct{ address, host string }
+type place struct {
+	address, host string
+	// user is the value of userHeader; empty for none.
+	user string
+	// color is the version that must answer slow requests and WebSockets; empty for any.
+	color string
+}
+
+// canaryUser returns the same place for a user whose requests the canary answers. Users come to it by its weight.
+func (p place) canaryUser(ctx context.Context) (place, error) {
+	const attempts = 1000 // with a weight of 20 %, about 5 are needed
+	p.color = "yellow"
+	for number := range attempts {
+		p.user = fmt.Sprintf("user-%d", number)
+		connection, err := p.dial(ctx, 0)
+		if err != nil {
+			return place{}, err
+		}
+		got, err := exchange(connection, bufio.NewReader(connection), p.lines("GET /color HTTP/1.1", "Connection: close")...)
+		if err := errors.Join(err, connection.Close()); err != nil {
+			return place{}, err
+		}
+		if got.body == strconv.Quote(p.color) {
+			return p, nil
+		}
+	}
+	return place{}, fmt.Errorf("%s: the canary answered none of %d users", p.host, attempts)
+}
+
+// lines returns the lines of a request with its Host and user.
+func (p place) lines(first string, others ...string) []string {
+	lines := append([]string{first, "Host: " + p.host}, others...)
+	if p.user != "" {
+		lines = append(lines, userHeader+": "+p.user)
+	}
+	return lines
+}
 
 // dial opens a connection. Everything on it fails after await.Patience and the additional time.
 func (p place) dial(ctx context.Context, additional time.Duration) (net.Conn, error) {
@@ -134,20 +173,20 @@ func (p place) slowly(ctx context.Context, first time.Duration, lines int) error
 	}
 	defer connection.Close()
 	query := url.Values{"first": {first.String()}, "every": {"1s"}, "messages": {strconv.Itoa(lines)}}
-	got, err := exchange(connection, bufio.NewReader(connection), "GET /slow?"+query.Encode()+" HTTP/1.1",
-		"Host: "+p.host, "Connection: close")
+	got, err := exchange(connection, bufio.NewReader(connection),
+		p.lines("GET /slow?"+query.Encode()+" HTTP/1.1", "Connection: close")...)
 	if err != nil {
 		return err
 	}
-	return checkLines(got.body, lines)
+	return checkLines(got.body, lines, p.color)
 }
 
-// checkLines checks the body of a slow response.
-func checkLines(body string, want int) error {
+// checkLines checks the body of a slow response, all of which one version must have sent if color is not empty.
+func checkLines(body string, want int, color string) error {
 	got := 0
 	for line := range strings.Lines(body) {
 		got++
-		if !strings.HasPrefix(line, fmt.Sprintf("%d ", got)) {
+		if !strings.HasPrefix(line, fmt.Sprintf("%d %s", got, color)) {
 			return fmt.Errorf("line %d is %q", got, line)
 		}
 	}
@@ -167,6 +206,9 @@ func (p place) webSocket(ctx context.Context, additional time.Duration) (*websoc
 	if err != nil {
 		return nil, errors.Join(err, connection.Close())
 	}
+	if p.user != "" {
+		config.Header.Set(userHeader, p.user)
+	}
 	socket, err := websocket.NewClient(config, connection)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the WebSocket: %w", err), connection.Close())
@@ -175,7 +217,7 @@ func (p place) webSocket(ctx context.Context, additional time.Duration) (*websoc
 }
 
 // echo sends a message and reads the application's answer to it.
-func echo(socket *websocket.Conn, message string) error {
+func (p place) echo(socket *websocket.Conn, message string) error {
 	if err := websocket.Message.Send(socket, message); err != nil {
 		return fmt.Errorf("send: %w", err)
 	}
@@ -183,7 +225,7 @@ func echo(socket *websocket.Conn, message string) error {
 	if err := websocket.Message.Receive(socket, &answer); err != nil {
 		return fmt.Errorf("receive: %w", err)
 	}
-	if !strings.HasSuffix(answer, " "+message) {
+	if !strings.HasSuffix(answer, " "+message) || !strings.HasPrefix(answer, p.color) {
 		return fmt.Errorf("answer %.100q", answer)
 	}
 	return nil
@@ -196,7 +238,7 @@ func (p place) shortWebSocket(ctx context.Context) error {
 		return err
 	}
 	defer socket.Close()
-	return errors.Join(echo(socket, "one"), echo(socket, strings.Repeat("two", 1000)))
+	return errors.Join(p.echo(socket, "one"), p.echo(socket, strings.Repeat("two", 1000)))
 }
 
 // talk opens a WebSocket and exchanges messages at an interval, for a duration.
@@ -206,16 +248,16 @@ func (p place) talk(ctx context.Context, every, duration time.Duration) error {
 		return err
 	}
 	defer socket.Close()
-	return chat(ctx, socket, every, duration)
+	return p.chat(ctx, socket, every, duration)
 }
 
 // chat exchanges messages over a WebSocket at an interval, for a duration.
-func chat(ctx context.Context, socket *websocket.Conn, every, duration time.Duration) error {
+func (p place) chat(ctx context.Context, socket *websocket.Conn, every, duration time.Duration) error {
 	ticks := time.NewTicker(every)
 	defer ticks.Stop()
 	count := int(duration / every)
 	for number := range count + 1 {
-		if err := echo(socket, strconv.Itoa(number)); err != nil {
+		if err := p.echo(socket, strconv.Itoa(number)); err != nil {
 			return fmt.Errorf("message %d of %d: %w", number, count, err)
 		}
 		if number == count {

@@ -3,8 +3,10 @@ package traffic
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 
@@ -19,12 +21,15 @@ import (
 
 // The hosts of the applications.
 const (
-	webHost      = "web.traffic.test"
-	stickyHost   = "sticky.traffic.test"
-	socketHost   = "socket.traffic.test"
-	rollbackHost = "rollback.traffic.test"
-	greeterHost  = "greeter.traffic.test"
-	namedHost    = "named.traffic.test"
+	webHost       = "web.traffic.test"
+	stickyHost    = "sticky.traffic.test"
+	socketHost    = "socket.traffic.test"
+	awakeHost     = "awake.traffic.test"
+	rollbackHost  = "rollback.traffic.test"
+	crowdHost     = "crowd.traffic.test"
+	greeterHost   = "greeter.traffic.test"
+	namedHost     = "named.traffic.test"
+	responderHost = "responder.traffic.test"
 )
 
 // suite is a cluster with the applications.
@@ -39,9 +44,13 @@ type suite struct {
 	// ingress and proxies are the addresses of the Ingress controller and of the proxies of namespace.
 	ingress, proxies string
 	greeter, named   *caller
+	responder        *caller
+	ab               apacheBench
 	// everywhere are the rows with requests in every state. The others belong to hold.
 	everywhere                                  []*row
 	lateByte, lateMessage, affinity, openSocket *row
+	// awake is the row of startAwake.
+	awake *row
 	// jars are the cookies of the users of sticky.
 	jars []http.CookieJar
 	// slow are the slowest responses.
@@ -71,7 +80,17 @@ func (s *suite) apps() []app {
 		{s.Kubectl, "sticky", true, "sticky-stable"},
 		{s.grpc(), "greeter", true, "greeter-stable"},
 		{s.grpc(), "named", false, "named"},
+		{s.grpc(), "responder", true, "responder"},
+		{s.Kubectl, "awake", false, "awake"},
 	}
+}
+
+// socket returns the application that scales to zero. Its Ingress is always wired: nothing else could wake it.
+func (s *suite) socket() app { return app{s.Kubectl, "socket", true, "kedify-proxy"} }
+
+// rollouts returns the applications with a canary.
+func (s *suite) rollouts() []app {
+	return append(slices.DeleteFunc(s.apps(), func(a app) bool { return !a.isRollout }), s.socket())
 }
 
 // launch starts a cluster with the applications, and waits until each responds through its Ingress and is served by the
@@ -96,10 +115,14 @@ func launch(t *testing.T) *suite {
 	}
 	s.jars = newJars(t)
 	s.greeter, s.named = newCaller(t, s.ingress, greeterHost), newCaller(t, s.ingress, namedHost)
+	s.responder = newCaller(t, s.ingress, responderHost)
+	s.ab = s.newApacheBench(t)
 	s.lateByte = s.row(fmt.Sprintf("first byte after %s", lateByte))
 	s.lateMessage = s.row(fmt.Sprintf("gRPC stream, first message after %s", lateMessage))
 	s.affinity = s.row(fmt.Sprintf("a cookie jar: %d of %d requests by one Pod", perUser, perUser))
 	s.openSocket = s.row("WebSocket with a message each second for " + talkTime.String())
+	s.awake = s.row(fmt.Sprintf("WebSocket for %s, scaled by request rate, min 1", socketTime))
+	s.serveClassNginx(t)
 	s.install(t, s.Kubectl, "objects.yaml")
 	s.install(t, s.grpc(), "grpc.yaml")
 	for _, a := range s.apps() {
@@ -107,6 +130,25 @@ func launch(t *testing.T) *suite {
 	}
 	s.awaitAnswers(t)
 	return s
+}
+
+// serveClassNginx makes Traefik serve Ingresses of class nginx in addition, and follow annotations of ingress-nginx.
+func (s *suite) serveClassNginx(t *testing.T) {
+	t.Helper()
+	traefik := testbed.Kubectl{Cluster: s.Cluster, Namespace: "traefik"}
+	traefik.Do(t, "apply", "-f", "nginx.yaml")
+	traefik.Do(t, "patch", "deployment/traefik", "--type=json", "-p", `[{"op":"add","path":`+
+		`"/spec/template/spec/containers/0/args/-","value":"--providers.kubernetesingressnginx"}]`)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), testbed.CommandTimeout())
+		defer cancel()
+		_, undoErr := s.Run(ctx, "kubectl", "-n", "traefik", "rollout", "undo", "deployment/traefik")
+		_, deleteErr := s.Run(ctx, "kubectl", "delete", "-f", "nginx.yaml")
+		if err := errors.Join(undoErr, deleteErr); err != nil {
+			t.Error(err)
+		}
+	})
+	traefik.Do(t, "rollout", "status", "deployment/traefik")
 }
 
 // install creates a namespace with two proxies and applications.
@@ -148,9 +190,13 @@ func (s *suite) awaitAnswers(t *testing.T) {
 			_, err := load.Probe(t.Context(), s.loadOf(stickyHost, 1))
 			return err
 		},
-		"the proxies": func() error { return place{s.proxies, webHost}.offerTLS(t.Context()) },
+		"the proxies": func() error { return place{address: s.proxies, host: webHost}.offerTLS(t.Context()) },
 		greeterHost:   func() error { return s.greeter.call(t.Context()) },
 		namedHost:     func() error { return s.named.call(t.Context()) },
+		responderHost: func() error { return s.responder.call(t.Context()) },
+		awakeHost: func() error {
+			return place{address: s.ingress, host: awakeHost}.shortWebSocket(t.Context())
+		},
 	} {
 		var last error
 		await.Described(t, "an answer of "+name, func() bool {
@@ -217,34 +263,46 @@ func (a app) setImage(t *testing.T, color string) {
 		`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"argoproj/rollouts-demo:`+color+`"}]`)
 }
 
-// startCanaries starts a canary of each Rollout, and waits until it has 20 % of the requests.
+// startCanaries starts a canary of each Rollout, and waits until it has its share of the requests.
 func (s *suite) startCanaries(t *testing.T) {
 	t.Helper()
-	for _, a := range s.apps() {
-		if a.isRollout {
-			a.setImage(t, "yellow")
-		}
+	for _, a := range s.rollouts() {
+		a.setImage(t, "yellow")
 	}
-	for _, a := range s.apps() {
-		if a.isRollout {
-			a.await(t, "paused at 20 %", func(r kube.Rollout) bool {
-				return r.Paused() && r.Status.CurrentStepIndex != nil && *r.Status.CurrentStepIndex == 1
-			})
-		}
+	for _, a := range s.rollouts() {
+		a.awaitPause(t, 1)
 	}
 }
 
-// abort ends the canaries.
+// awaitPause waits until a Rollout pauses at a step, counted from 0. The steps before it have been verified.
+func (a app) awaitPause(t *testing.T, step int) {
+	t.Helper()
+	a.await(t, fmt.Sprintf("paused at step %d", step), func(r kube.Rollout) bool {
+		return r.Paused() && r.Status.CurrentStepIndex != nil && *r.Status.CurrentStepIndex == step
+	})
+}
+
+// canaryPlace returns a user of a host whose requests the canary answers.
+func (s *suite) canaryPlace(t *testing.T, host string) place {
+	t.Helper()
+	p, err := place{address: s.ingress, host: host}.canaryUser(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// abort ends the canaries, except that of socket, which ends with the test.
 func (s *suite) abort(t *testing.T) {
 	t.Helper()
-	for _, a := range s.apps() {
-		if a.isRollout {
+	for _, a := range s.rollouts() {
+		if a.name != s.socket().name {
 			a.Argo(t, "abort", a.name)
 			a.setImage(t, "blue")
 		}
 	}
-	for _, a := range s.apps() {
-		if a.isRollout {
+	for _, a := range s.rollouts() {
+		if a.name != s.socket().name {
 			a.await(t, "healthy", kube.Rollout.Healthy)
 		}
 	}

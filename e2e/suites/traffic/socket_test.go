@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// socketTime is the duration of the WebSocket of an application that scales to zero by its request rate. It is much
+	// socketTime is the duration of the WebSockets of applications that are scaled by their request rate. It is much
 	// longer than the window of the rate and the cooldown together.
 	socketTime = 3 * time.Minute
 	// socketEvery is the interval of its messages.
@@ -21,20 +21,20 @@ const (
 	sampleEvery = 100 * time.Millisecond
 )
 
-// deployment is the part of a Deployment that the test reads.
-type deployment struct {
-	Spec struct {
-		Replicas int `json:"replicas"`
-	} `json:"spec"`
+// openSockets are the WebSockets of socket, a Rollout that scales to zero.
+type openSockets struct {
+	s       *suite
+	row     *row
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	replicas []sample
+	talks    []talk
 }
 
-// openSocket is a WebSocket of an application that scales to zero.
-type openSocket struct {
-	s     *suite
-	ended chan struct{}
-
-	mu             sync.Mutex
-	replicas       []sample
+// talk is the time in which a WebSocket was open.
+type talk struct {
+	name           string
 	opened, closed time.Time
 }
 
@@ -44,50 +44,58 @@ type sample struct {
 	replicas int
 }
 
-// startSocket opens a WebSocket while the application has no replica, and records the number of its replicas.
-func (s *suite) startSocket(t *testing.T) *openSocket {
+// startSockets opens a WebSocket while the application has no replica, and records the number of its replicas.
+func (s *suite) startSockets(t *testing.T) *openSockets {
 	t.Helper()
-	o := &openSocket{s: s, ended: make(chan struct{})}
-	s.Do(t, "wait", "ingress/socket", "--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy")
-	s.Do(t, "wait", "deployment/socket", "--for=jsonpath={.spec.replicas}=0")
+	o := &openSockets{s: s, row: s.row(fmt.Sprintf("WebSocket for %s, scaled by request rate, min 0", socketTime))}
+	s.socket().awaitBackend(t, "kedify-proxy")
+	s.Do(t, "wait", "rollout/socket", "--for=jsonpath={.spec.replicas}=0")
 	ctx, cancel := context.WithCancel(t.Context())
 	var background sync.WaitGroup
 	t.Cleanup(func() {
 		cancel()
 		background.Wait()
 	})
-	latest := new(kube.Latest[deployment])
+	latest := new(kube.Latest[kube.Rollout])
 	background.Go(func() {
-		kube.Watch(ctx, s, latest, "kubectl", "get", "-n", namespace, "deployment/socket", "-w", "-o", "json")
+		kube.Watch(ctx, s, latest, "kubectl", "get", "-n", namespace, "rollout/socket", "-w", "-o", "json")
 	})
 	background.Go(func() { o.record(ctx, latest) })
-	r := s.row(fmt.Sprintf("WebSocket for %s, scaled by request rate, min 0", socketTime))
-	background.Go(func() {
-		defer close(o.ended)
-		r.once(ctx, o.talk)
-	})
+	o.start("at zero", place{address: s.ingress, host: socketHost})
 	return o
 }
 
-// talk opens the WebSocket, which waits for the first Pod, and exchanges messages.
-func (o *openSocket) talk(ctx context.Context) error {
-	socket, err := place{o.s.ingress, socketHost}.webSocket(ctx, socketTime)
+// startCanary opens another WebSocket, which the canary answers.
+func (o *openSockets) startCanary(t *testing.T) {
+	t.Helper()
+	o.start("by the canary", o.s.canaryPlace(t, socketHost))
+}
+
+// start opens a WebSocket and exchanges messages in the background.
+func (o *openSockets) start(name string, p place) {
+	o.running.Go(func() {
+		o.row.once(o.s.ctx, func(ctx context.Context) error { return o.talk(ctx, name, p) })
+	})
+}
+
+// talk opens a WebSocket, which waits for the first Pod, and exchanges messages.
+func (o *openSockets) talk(ctx context.Context, name string, p place) error {
+	socket, err := p.webSocket(ctx, socketTime)
 	if err != nil {
 		return err
 	}
 	defer socket.Close()
-	o.mu.Lock()
-	o.opened = time.Now()
-	o.mu.Unlock()
-	err = chat(ctx, socket, socketEvery, socketTime)
+	now := talk{name: name, opened: time.Now()}
+	err = p.chat(ctx, socket, socketEvery, socketTime)
+	now.closed = time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.closed = time.Now()
+	o.talks = append(o.talks, now)
 	return err
 }
 
 // record records the changes of the number of replicas.
-func (o *openSocket) record(ctx context.Context, latest *kube.Latest[deployment]) {
+func (o *openSockets) record(ctx context.Context, latest *kube.Latest[kube.Rollout]) {
 	ticks := time.NewTicker(sampleEvery)
 	defer ticks.Stop()
 	for {
@@ -105,12 +113,17 @@ func (o *openSocket) record(ctx context.Context, latest *kube.Latest[deployment]
 	}
 }
 
-// check waits for the end of the WebSocket, and until the application has no replica. It must have had one as long as
-// the WebSocket was open.
-func (o *openSocket) check(t *testing.T) {
+// check waits for the end of the WebSockets, and until the application has no replica. It must have had one as long as
+// one of them was open.
+func (o *openSockets) check(t *testing.T) {
 	t.Helper()
-	await.Receive(t, "the end of the WebSocket", o.ended)
-	o.s.Do(t, "wait", "deployment/socket", "--for=jsonpath={.spec.replicas}=0")
+	ended := make(chan struct{})
+	go func() {
+		o.running.Wait()
+		close(ended)
+	}()
+	await.Receive(t, "the end of the WebSockets", ended)
+	o.s.Do(t, "wait", "rollout/socket", "--for=jsonpath={.spec.replicas}=0")
 	await.True(t, "the record of that", func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -118,12 +131,24 @@ func (o *openSocket) check(t *testing.T) {
 	})
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, sample := range o.replicas {
-		t.Logf("socket: %d replicas %+.1f s after the WebSocket was opened", sample.replicas,
-			sample.at.Sub(o.opened).Seconds())
-		if sample.replicas == 0 && sample.at.After(o.opened) && sample.at.Before(o.closed) {
-			t.Errorf("no replica while the WebSocket was open")
+	for _, talk := range o.talks {
+		t.Logf("socket: a WebSocket %s was closed by the client after %.1f s", talk.name,
+			talk.closed.Sub(talk.opened).Seconds())
+		for _, sample := range o.replicas {
+			t.Logf("socket: %d replicas %+.1f s after it was opened", sample.replicas, sample.at.Sub(talk.opened).Seconds())
+			if sample.replicas == 0 && sample.at.After(talk.opened) && sample.at.Before(talk.closed) {
+				t.Errorf("no replica while a WebSocket %s was open", talk.name)
+			}
 		}
 	}
-	t.Logf("socket: closed by the client after %.1f s", o.closed.Sub(o.opened).Seconds())
+}
+
+// startAwake opens a WebSocket of awake, an application with at least one replica, while its Ingress is not wired. A
+// change of the Ingress does not end it.
+func (s *suite) startAwake() {
+	s.slow.Go(func() {
+		s.awake.once(s.ctx, func(ctx context.Context) error {
+			return place{address: s.ingress, host: awakeHost}.talk(ctx, socketEvery, socketTime)
+		})
+	})
 }

@@ -29,7 +29,8 @@ const (
 	often, seldom = 200 * time.Millisecond, time.Second
 )
 
-// TestTraffic plays the states of the Ingresses under load. The slowest responses begin first and last until its end.
+// TestTraffic plays the states of the Ingresses under load, then rollbacks and sticky canaries. The slowest responses of
+// all states last until its end.
 func TestTraffic(t *testing.T) {
 	s := launch(t)
 	defer func() {
@@ -38,19 +39,37 @@ func TestTraffic(t *testing.T) {
 			t.Logf("failures:\n%s", s.failures())
 		}
 	}()
+	sockets := s.playStates(t)
+	s.enter(t, after)
+	s.compareRollbacks(t)
+	s.playStickyCanaries(t)
+	sockets.check(t)
+	s.slow.Wait()
+	s.check(t)
+	s.checkSent(t, s.awake, before, unwired)
+	s.checkSent(t, sockets.row, wired, canary)
+}
+
+// playStates plays the states of the Ingresses and Rollouts.
+func (s *suite) playStates(t *testing.T) (sockets *openSockets) {
+	t.Helper()
 	s.enter(t, before)
 	stop := s.startClients(t)
-	s.startLong("before")
+	web := place{address: s.ingress, host: webHost}
+	s.startLong(before, web)
+	s.startAwake()
 	s.hold(t, before)
 
 	s.enter(t, wired)
 	s.wire(t)
-	s.startLong("wired")
-	socket := s.startSocket(t)
+	s.startLong(wired, web)
+	sockets = s.startSockets(t)
 	s.hold(t, wired)
 
 	s.enter(t, canary)
 	s.startCanaries(t)
+	s.startLong(canary, s.canaryPlace(t, webHost))
+	sockets.startCanary(t)
 	s.hold(t, canary)
 
 	s.enter(t, aborted)
@@ -58,20 +77,17 @@ func TestTraffic(t *testing.T) {
 
 	s.enter(t, unwired)
 	s.unwire(t)
+	s.startLong(unwired, web)
+	s.startAwake()
 	s.hold(t, unwired)
 	stop()
-
-	s.enter(t, after)
-	s.compareRollbacks(t)
-	socket.check(t)
-	s.slow.Wait()
-	s.check(t)
+	return sockets
 }
 
 // startClients starts the clients that send requests regularly in every state. stop ends them.
 func (s *suite) startClients(t *testing.T) (stop func()) {
 	t.Helper()
-	web, proxies := place{s.ingress, webHost}, place{s.proxies, webHost}
+	web, proxies := place{address: s.ingress, host: webHost}, place{address: s.proxies, host: webHost}
 	const lines = "1 blue\n2 blue\n3 blue\n"
 	const slow = "/slow?messages=3&every=10ms"
 	http10 := func(p place, path, want string) func(context.Context) error {
@@ -94,6 +110,7 @@ func (s *suite) startClients(t *testing.T) (stop func()) {
 		{"WebSocket with two messages", seldom, web.shortWebSocket},
 		{"gRPC, unary", often, s.greeter.call},
 		{"gRPC, unary, a port with the name grpc", often, s.named.call},
+		{"gRPC, unary, Kedify's sample, an Ingress of class nginx", often, s.responder.call},
 	} {
 		r := s.row(client.name)
 		s.everywhere = append(s.everywhere, r)
@@ -148,9 +165,9 @@ func (s *suite) logShares(t *testing.T, results []load.Result) {
 }
 
 // startLong starts the slowest responses: one whose first byte is late, one with a line each second, and a WebSocket.
-// They end before s.slow.Wait returns.
-func (s *suite) startLong(begun string) {
-	web := place{s.ingress, webHost}
+// Those that begin in the canary are answered by it, and outlive it: its Pod continues to serve after the abort. They
+// end before s.slow.Wait returns.
+func (s *suite) startLong(in state, web place) {
 	for _, response := range []struct {
 		name string
 		send func(context.Context) error
@@ -159,7 +176,7 @@ func (s *suite) startLong(begun string) {
 		{"a line each second for", func(ctx context.Context) error { return web.slowly(ctx, 0, int(long.Seconds())) }},
 		{"WebSocket for", func(ctx context.Context) error { return web.talk(ctx, time.Second, long) }},
 	} {
-		r := s.row(fmt.Sprintf("%s %s, begun %s", response.name, long, begun))
+		r := s.row(fmt.Sprintf("%s %s, begun %s", response.name, long, in))
 		s.slow.Go(func() { r.once(s.ctx, response.send) })
 	}
 }
@@ -171,7 +188,10 @@ func (s *suite) hold(t *testing.T, in state) {
 	<-time.After(settle)
 	s.awaitAffinity(t, in)
 	var running sync.WaitGroup
-	web := place{s.ingress, webHost}
+	web := place{address: s.ingress, host: webHost}
+	for _, r := range s.ab.runs {
+		running.Go(func() { s.ab.run(s.ctx, r) })
+	}
 	for range slowAtOnce {
 		running.Go(func() {
 			s.lateByte.once(s.ctx, func(ctx context.Context) error { return web.slowly(ctx, lateByte, 1) })
@@ -197,7 +217,11 @@ func (s *suite) check(t *testing.T) {
 	for _, r := range s.everywhere {
 		s.checkSent(t, r, before, wired, canary, aborted, unwired)
 	}
-	for _, r := range []*row{s.lateByte, s.lateMessage, s.affinity, s.openSocket} {
+	held := []*row{s.lateByte, s.lateMessage, s.affinity, s.openSocket}
+	for _, r := range s.ab.runs {
+		held = append(held, r.row)
+	}
+	for _, r := range held {
 		s.checkSent(t, r, before, wired, canary, unwired)
 	}
 }
