@@ -13,6 +13,8 @@ type intentKey struct {
 	setsWeights, removesManaged                bool
 	stableWeight, canaryWeight                 int32
 	schemaHasRuleNames, schemaHasMirrorPercent bool
+	sessions                                   route.Sessions
+	endsSessions, schemaHasSessions            bool
 }
 
 // intentKeyOf returns the intentKey of intent; ok is false if it has none.
@@ -27,6 +29,7 @@ func intentKeyOf(intent route.Intent) (key intentKey, ok bool) {
 		stable: intent.Stable, canary: intent.Canary, rule: intent.RuleName,
 		hasLabel: intent.Label != nil, setsWeights: intent.Weights != nil, removesManaged: intent.ManagedRoutes != nil,
 		schemaHasRuleNames: intent.HasRuleNames, schemaHasMirrorPercent: intent.HasMirrorPercent,
+		sessions: intent.Sessions, endsSessions: intent.EndsSessions, schemaHasSessions: intent.HasSessions,
 	}
 	if intent.Label != nil {
 		key.label = *intent.Label

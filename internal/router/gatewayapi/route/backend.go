@@ -161,8 +161,7 @@ func (d *draft) noRuleError(search serviceSearch) error {
 // rules.
 func (d *draft) setWeights(sources []*rule, weights Weights) error {
 	for _, r := range d.rules {
-		isCopy := r.owner == d.intent.Rollout || r.owner != "" && d.intent.RuleName == ""
-		if !isCopy && !slices.Contains(sources, r) {
+		if !d.isWeighted(r, sources) {
 			continue
 		}
 		backends, stable, canary, hasBoth, err := d.servicePair(r)
@@ -179,6 +178,12 @@ func (d *draft) setWeights(sources []*rule, weights Weights) error {
 		}
 	}
 	return nil
+}
+
+// isWeighted reports whether setWeights applies to a rule: a source, or a managed rule that can be a copy of one.
+func (d *draft) isWeighted(r *rule, sources []*rule) bool {
+	isCopy := r.owner == d.intent.Rollout || r.owner != "" && d.intent.RuleName == ""
+	return isCopy || slices.Contains(sources, r)
 }
 
 // addDestinations adds an experiment's Services directly after the canary: copies of its backendRef, so with its

@@ -81,6 +81,7 @@ func checkApply(t *testing.T, object map[string]any, want Intent) {
 		t.Errorf("Holds after Apply: %v", err)
 	}
 	Accepted(object)
+	SessionProblem(object)
 	CanaryWeight(object, want)
 	ownersOf(object)
 }

@@ -97,7 +97,8 @@ func (g generator) matches(kind Kind, number int) []any {
 	return matches
 }
 
-// intent returns the Intent of a Rollout during a canary. The weights add up to 100.
+// intent returns the Intent of a Rollout during a canary. The weights add up to 100. Only the Rollout of the first pair
+// has sessions: a rule can have those of one Rollout.
 func (g generator) intent(kind Kind, named bool, pair int) Intent {
 	want := usual()
 	want.Kind, want.HasRuleNames = kind, named
@@ -126,6 +127,11 @@ func (g generator) intent(kind Kind, named bool, pair int) Intent {
 	}
 	if g.IntN(5) == 0 {
 		want.Label = nil
+	}
+	if pair == 0 {
+		want.Sessions = pick(g, Sessions{}, Sessions{Name: "side"}, Sessions{Name: "side", MaxAge: 90},
+			Sessions{Name: "x-session", Header: true})
+		want.EndsSessions = g.IntN(6) == 0
 	}
 	return want
 }

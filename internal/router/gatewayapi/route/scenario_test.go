@@ -28,7 +28,7 @@ type step struct {
 func usual() Intent {
 	return Intent{
 		Kind: HTTPRoute, Rollout: "shop/app", UID: "u-1", Namespace: "shop", Stable: "app-stable", Canary: "app-canary",
-		HasRuleNames: true, HasMirrorPercent: true,
+		HasRuleNames: true, HasMirrorPercent: true, HasSessions: true,
 		Label: &Label{Key: "rollouts.argoproj.io/gatewayapi-canary", Value: "in-progress"},
 	}
 }

@@ -30,6 +30,9 @@ func (want Intent) validate() error {
 			return err
 		}
 	}
+	if err := want.validateSessions(); err != nil {
+		return err
+	}
 	if want.ManagedRoutes == nil {
 		return nil
 	}
