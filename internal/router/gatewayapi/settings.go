@@ -63,6 +63,9 @@ type settings struct {
 	selections []selection
 	label      *route.Label // nil if the label is disabled
 	sessions   route.Sessions
+	// sessionsErr is the error of stickinessKey. It concerns only requests that raise a weight: see
+	// route.Intent.SessionsError.
+	sessionsErr error
 }
 
 // reference is one route in the configuration of a Rollout.
@@ -184,9 +187,7 @@ func (c rawConfig) settings(namespace string) (settings, error) {
 			return settings{}, err
 		}
 	}
-	if err := c.stickiness(&chosen); err != nil {
-		return settings{}, err
-	}
+	chosen.sessions, chosen.sessionsErr = c.stickiness(chosen)
 	if labelOff {
 		chosen.label = nil
 		return chosen, nil

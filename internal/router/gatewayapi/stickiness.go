@@ -27,11 +27,12 @@ const (
 // stickinessForm is the form of the value of stickinessKey in messages.
 const stickinessForm = "write {" + cookieKey + ": {}} or {" + sessionHeaderKey + ": <name>}"
 
-// stickiness parses the key stickiness.
-func (c rawConfig) stickiness(to *settings) error {
+// stickiness parses the key stickiness, for the routes in chosen. Without the key, or with an error, there are no
+// sessions.
+func (c rawConfig) stickiness(chosen settings) (route.Sessions, error) {
 	value, ok := c[stickinessKey]
 	if !ok {
-		return nil
+		return route.Sessions{}, nil
 	}
 	field := configField + "." + stickinessKey
 	keys, err := parseStickinessKeys(field, value, stickinessForm, []string{cookieKey, sessionHeaderKey}, map[string]string{
@@ -40,20 +41,19 @@ func (c rawConfig) stickiness(to *settings) error {
 		"sourceAddress": stickinessForm,
 	})
 	if err != nil {
-		return err
+		return route.Sessions{}, err
 	}
 	if len(keys) != 1 {
-		return fmt.Errorf("%s has %d of the keys %s and %s: write one", field, len(keys), cookieKey, sessionHeaderKey)
+		return route.Sessions{}, fmt.Errorf("%s has %d of the keys %s and %s: write one", field, len(keys), cookieKey,
+			sessionHeaderKey)
+	}
+	if err := chosen.checkSessions(field); err != nil {
+		return route.Sessions{}, err
 	}
 	if value, ok := keys[cookieKey]; ok {
-		to.sessions, err = parseCookie(field+"."+cookieKey, value)
-	} else {
-		to.sessions, err = parseSessionHeader(field+"."+sessionHeaderKey, keys[sessionHeaderKey])
+		return parseCookie(field+"."+cookieKey, value)
 	}
-	if err != nil {
-		return err
-	}
-	return to.checkSessions(field)
+	return parseSessionHeader(field+"."+sessionHeaderKey, keys[sessionHeaderKey])
 }
 
 // parseStickinessKeys parses an object with these keys. Inexpressible are the keys of the router kedify/http that no
@@ -130,7 +130,7 @@ func parseToken(field string, value json.RawMessage) (string, error) {
 }
 
 // checkSessions returns an error if a route of the configuration is of a kind without sessions.
-func (s *settings) checkSessions(field string) error {
+func (s settings) checkSessions(field string) error {
 	const fix = "only HTTPRoutes and GRPCRoutes have: remove one of them, or " + stickinessKey
 	for _, r := range s.routes {
 		if !r.kind.Sessions() {

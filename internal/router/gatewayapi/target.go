@@ -195,8 +195,8 @@ func (t *target) sessionProblem(live *object) string {
 	if problem == "" {
 		return ""
 	}
-	return fmt.Sprintf("%s: the Gateway does not implement the sessions: remove %s from %s", problem, stickinessKey,
-		configField)
+	return fmt.Sprintf("%s: the Gateway may not implement the sessions: correct the cause in this condition, or remove %s "+
+		"from %s", problem, stickinessKey, configField)
 }
 
 // AcceptUnverified accepts the spec alone after statusTimeout, or immediately if no Gateway has ever reported on the

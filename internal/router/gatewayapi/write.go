@@ -52,17 +52,35 @@ func (t *target) update(ctx context.Context, content map[string]any) error {
 
 // put writes content to the route and returns the stored route in JSON. If the API server does not know the Rollout's
 // sessions, because the CustomResourceDefinition was replaced since its schema was read, or the schema may not be read,
-// it rejects the write.
+// it rejects the write. Then put plans and writes the change without sessions, which is an error if weights rise.
 func (t *target) put(ctx context.Context, content map[string]any) ([]byte, error) {
 	if !t.intent.SplitsSessions() {
 		return t.client.update(ctx, t.kind, t.name, content, dropUnknown)
 	}
 	stored, err := t.client.update(ctx, t.kind, t.name, content, rejectUnknown)
-	if isUnknownSession(err) {
-		t.client.catalog.invalidate(t.kind)
-		return nil, route.SessionsUnsupported(t.kind)
+	if !isUnknownSession(err) {
+		return stored, err
 	}
-	return stored, err
+	t.client.catalog.invalidate(t.kind)
+	return t.putWithoutSessions(ctx)
+}
+
+// putWithoutSessions is put for a CustomResourceDefinition without sessions.
+func (t *target) putWithoutSessions(ctx context.Context) ([]byte, error) {
+	live, err := t.GetLive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	intent, err := t.completeIntent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	intent.HasSessions = false
+	content, report, err := t.apply(ctx, live, &intent)
+	if err != nil || !report.Changed {
+		return nil, err
+	}
+	return t.client.update(ctx, t.kind, t.name, content, dropUnknown)
 }
 
 // release makes this router own no field of the route if no Rollout is active on it. document is the route in JSON; nil

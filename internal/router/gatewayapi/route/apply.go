@@ -27,7 +27,9 @@ func Apply(object map[string]any, want Intent) (map[string]any, Report, error) {
 	}
 	active := d.updateRecord()
 	changed := d.finish()
-	return changed, Report{Changed: !equal(object, changed), Active: active, Warnings: d.warnings}, nil
+	return changed, Report{
+		Changed: !equal(object, changed), Active: active, Warnings: d.warnings, SessionError: d.sessionError,
+	}, nil
 }
 
 // applyIntent applies the Intent to rules and backends.
@@ -56,7 +58,9 @@ func (d *draft) applyIntent() error {
 
 // applyWeights applies the weights, the destinations of an experiment, and the sessions.
 func (d *draft) applyWeights(sources []*rule, weights Weights) error {
-	if err := d.removeSessions(d.ownSessions(sources)); err != nil {
+	own := d.ownSessions(sources)
+	keeps, err := d.planSessions(sources, own, weights)
+	if err != nil {
 		return err
 	}
 	before := d.ownEntry()
@@ -72,7 +76,7 @@ func (d *draft) applyWeights(sources []*rule, weights Weights) error {
 	if err := d.setWeights(sources, weights); err != nil {
 		return err
 	}
-	return d.setSessions(sources)
+	return d.setSessions(sources, own, keeps)
 }
 
 // checkOwner returns an OwnedError if another Rollout is active on the route with one of the same Services.
@@ -106,7 +110,8 @@ func (d *draft) removeGone() error {
 		d.removeManaged(rollout)
 		d.warnUnmatched(rollout)
 		namespace, _, _ := strings.Cut(rollout, "/")
-		if err := d.removeSessions(entry.sessions(namespace)); err != nil {
+		none := func(*rule) bool { return false }
+		if err := d.removeSessions(rollout, entry.sessions(namespace), none); err != nil {
 			return err
 		}
 		if err := d.removeDestinations(rollout, entry.Services, entry.Destinations); err != nil {
@@ -126,7 +131,7 @@ func (d *draft) updateRecord() bool {
 	slices.Sort(entry.Services)
 	if d.intent.Weights != nil {
 		entry.Weighted = !d.intent.Weights.IsStableOnly()
-		entry.Rule, entry.Destinations, entry.Sessions = "", nil, d.intent.wantedSessions()
+		entry.Rule, entry.Destinations, entry.Sessions = "", nil, d.sessions
 		if entry.Weighted {
 			entry.Rule = d.scope()
 		}

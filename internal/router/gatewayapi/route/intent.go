@@ -174,8 +174,12 @@ type Intent struct {
 	// Sessions are the sessions of clients while Weights split requests; the zero value removes those of the Rollout. It
 	// is ignored if Weights is nil.
 	Sessions Sessions
-	// EndsSessions removes the sessions although Weights split requests: an abort that takes several steps.
-	EndsSessions bool
+	// SessionsError means that the configuration of the sessions is invalid. It is an error for weights that raise that of
+	// the canary or an experiment. Other weights are written, and the sessions stay as they are.
+	SessionsError error
+	// KeepsSessions is true in an abort or a rollback. Until the canary has no weight, the sessions of the Rollout stay on
+	// the rules that have them, and none are added, whatever Sessions and SessionsError are.
+	KeepsSessions bool
 	// ManagedRoutes is the full set of managed routes by precedence; nil leaves the existing ones, and an empty set
 	// removes them.
 	ManagedRoutes *[]ManagedRoute
@@ -189,7 +193,7 @@ type Intent struct {
 	// is pruned, all requests would be mirrored, so a percentage below 100 is an error.
 	HasMirrorPercent bool
 	// HasSessions is false if the schema in the cluster is known to have no spec.rules[].sessionPersistence. The field
-	// would be pruned, so Sessions are an error. (Only the experimental channel of the Gateway API has the field.)
+	// would be pruned, so Sessions are an error for weights that rise. (Only the experimental channel of the Gateway API has the field.)
 	HasSessions bool
 	// GoneOwners are Rollouts ("namespace/name") that do not exist any more or do not reference this route: their entries
 	// do not count as owners, and what they own on the route is removed.
@@ -200,6 +204,9 @@ type Intent struct {
 type Report struct {
 	// Changed is true if the route differs from the original. Otherwise there is nothing to write.
 	Changed bool
+	// SessionError is why the rules do not have the Intent's sessions; nil if they have them, or if it has none. The
+	// weights are written nevertheless, because they do not rise. It is one of Warnings.
+	SessionError error
 	// Active is true if the Rollout is active on the route: its canary or an experiment has weight, or it has a managed
 	// rule.
 	Active bool

@@ -9,11 +9,16 @@ import (
 // sessionField is the field of a rule with its sessions (Gateway API, SessionPersistence; GEP-1619).
 const sessionField = "sessionPersistence"
 
+// revisionSeparator is between the name and the revision of Sessions.
+const revisionSeparator = "-"
+
 // Sessions are sessions of clients: a Gateway keeps a client on the Pod that answered its first request, and so on one
 // version. The zero value means no sessions.
 type Sessions struct {
 	// Name is the name of the cookie or the header.
 	Name string
+	// Revision is added to the name of a cookie, so that cookies of an earlier canary do not count. Empty adds nothing.
+	Revision string
 	// Header is true for a header that the Gateway sets in responses and clients send back, and false for a cookie.
 	Header bool
 	// MaxAge is the lifetime of the cookie in seconds. With 0 it ends with the browser session.
@@ -24,17 +29,36 @@ type Sessions struct {
 // default, so that the stored value is the same.
 func (s Sessions) value() map[string]any {
 	switch {
-	case s == Sessions{}:
+	case s.isZero():
 		return nil
 	case s.Header:
 		return map[string]any{"sessionName": s.Name, "type": "Header"}
 	}
 	value := map[string]any{"sessionName": s.Name, "type": "Cookie"}
+	if s.Revision != "" {
+		value["sessionName"] = s.Name + revisionSeparator + s.Revision
+	}
 	if s.MaxAge > 0 {
 		value["absoluteTimeout"] = formatDuration(s.MaxAge)
 		value["cookieConfig"] = map[string]any{"lifetimeType": "Permanent"}
 	}
 	return value
+}
+
+// isZero reports whether there are no sessions.
+func (s Sessions) isZero() bool { return s.Name == "" }
+
+// isValue reports whether a value of sessionField is that of the sessions, for any Revision.
+func (s Sessions) isValue(value any) bool {
+	fields, _ := value.(map[string]any)
+	if s.isZero() || fields == nil {
+		return false
+	}
+	name := stringField(fields, "sessionName", "")
+	if revision, ok := strings.CutPrefix(name, s.Name+revisionSeparator); ok && !s.Header {
+		s.Revision = revision
+	}
+	return equal(value, any(s.value()))
 }
 
 // formatDuration formats seconds as a duration of the Gateway API (GEP-2257), without parts that are 0.
@@ -52,11 +76,16 @@ func formatDuration(seconds uint32) string {
 	return text.String()
 }
 
-// SplitsSessions reports whether the rules in scope have the Intent's sessions: as long as requests are split. At the
-// full weight of one Service they would only keep clients on a Service without weight, because a session takes
-// precedence over weights (GEP-1619).
+// SplitsSessions reports whether the rules in scope must have the Intent's sessions: as long as requests are split, and
+// the canary has not ended. At the full weight of one Service they would only keep clients on a Service without weight,
+// because a session takes precedence over weights (GEP-1619).
 func (want Intent) SplitsSessions() bool {
-	if want.Weights == nil || want.EndsSessions || want.Sessions == (Sessions{}) {
+	return want.splits() && !want.KeepsSessions && (!want.Sessions.isZero() || want.SessionsError != nil)
+}
+
+// splits reports whether at least two Services have weight.
+func (want Intent) splits() bool {
+	if want.Weights == nil {
 		return false
 	}
 	weighted := 0
@@ -77,25 +106,22 @@ func (w Weights) others() []int32 {
 	return weights
 }
 
-// validateSessions checks that the route can have the sessions.
-func (want Intent) validateSessions() error {
+// checkSessions returns why no route of the kind can have the sessions; nil if one can.
+func (want Intent) checkSessions() error {
 	switch {
 	case !want.SplitsSessions():
 		return nil
+	case want.SessionsError != nil:
+		return fmt.Errorf("%w: %w", ErrInvalid, want.SessionsError)
 	case !want.Kind.Sessions():
 		return fmt.Errorf("%w: a %s has no sessions: remove stickiness from the Rollout, or use an HTTPRoute or a GRPCRoute",
 			ErrUnsupported, want.Kind)
-	case !want.HasSessions:
-		return SessionsUnsupported(want.Kind)
+	case !want.HasSessions: // the API server would drop them
+		return fmt.Errorf("%w: the CRD of %s in the cluster has no spec.rules[].%s, which stickiness needs, so the weights of "+
+			"this route are not raised: install the experimental channel of the Gateway API, or remove stickiness from the "+
+			"Rollout", ErrUnsupported, want.Kind, sessionField)
 	}
 	return nil
-}
-
-// SessionsUnsupported returns the ErrUnsupported for a CRD without sessions, which the API server would drop.
-func SessionsUnsupported(kind Kind) error {
-	return fmt.Errorf("%w: the CRD of %s in the cluster has no spec.rules[].%s, which stickiness needs, so no weight was "+
-		"written: install the experimental channel of the Gateway API, or remove stickiness from the Rollout",
-		ErrUnsupported, kind, sessionField)
 }
 
 // wantedSessions returns the sessions that the rules in scope get; nil for none.
@@ -114,20 +140,36 @@ type writtenSessions struct {
 	rule      string         // the name of the only rule; allRules for all
 }
 
-// ownSessions returns the sessions that the Rollout has written, by its record. If the record has no entry, but the
-// route has the in-progress label and the canary has weight, the entry was lost: then they are the sessions of the
-// Intent. (Without the label, the weight can be the API's default.)
+// ownSessions returns the sessions that the Rollout has written, by its record. If the record has no weights of the
+// Rollout, but a rule has weights as the router writes them, the record was lost: then they are the sessions of such a
+// rule that the Intent's configuration explains. (The API's default weights do not add up to the total.)
 func (d *draft) ownSessions(sources []*rule) writtenSessions {
-	if entry, ok := d.record[d.intent.Rollout]; ok {
+	if entry, ok := d.record[d.intent.Rollout]; ok && (entry.Weighted || entry.Sessions != nil) {
 		return entry.sessions(d.intent.Namespace)
 	}
 	written := writtenSessions{
 		namespace: d.intent.Namespace, services: []string{d.intent.Stable, d.intent.Canary}, rule: d.scope(),
 	}
-	if d.intent.Label != nil && d.labelValue(d.intent.Label.Key) != "" && d.canaryWeight(sources) > 0 {
-		written.value = d.intent.Sessions.value()
+	for _, r := range sources {
+		if value, ok := r.fields[sessionField].(map[string]any); ok && d.intent.Sessions.isValue(value) && d.isSplit(r) {
+			written.value = cloneMap(value)
+			break
+		}
 	}
 	return written
+}
+
+// isSplit reports whether the canary has weight in a source and the weights of the Rollout's Services add up to the
+// Intent's total.
+func (d *draft) isSplit(source *rule) bool {
+	weights := d.intent.Weights
+	weight := func(service string) int32 { return d.highestWeight([]*rule{source}, service) }
+	sum, total := weight(d.intent.Stable)+weight(d.intent.Canary), weights.Stable+weights.Canary
+	for _, other := range weights.Others {
+		sum += weight(other.Service)
+		total += other.Weight
+	}
+	return weight(d.intent.Canary) > 0 && sum == total
 }
 
 // sessions returns the sessions of an entry of a Rollout of that namespace.
@@ -135,74 +177,142 @@ func (e *entry) sessions(namespace string) writtenSessions {
 	return writtenSessions{value: e.Sessions, namespace: namespace, services: e.Services, rule: e.Rule}
 }
 
-// removeSessions removes sessions that a Rollout has written: from the rules in its scope that have both of its
-// Services, and from managed rules that are copies of such rules. Other sessions belong to the author of the route.
-func (d *draft) removeSessions(written writtenSessions) error {
-	if written.value == nil {
-		return nil
+// hasSessions reports whether a rule has sessions that a Rollout has written: it is in the scope of the Rollout and has
+// both of its Services, or it is managed, as a copy of such a rule. Other sessions belong to the author of the route.
+// hasAll is false if only a Service is missing.
+func (d *draft) hasSessions(r *rule, written writtenSessions) (has, hasAll bool, err error) {
+	inScope := r.owner != "" || written.rule == allRules || r.name() == written.rule
+	if written.value == nil || !inScope || !equal(r.fields[sessionField], any(written.value)) {
+		return false, true, nil
 	}
-	for _, r := range d.rules {
-		inScope := r.owner != "" || written.rule == allRules || r.name() == written.rule
-		if !inScope || !equal(r.fields[sessionField], any(written.value)) {
-			continue
-		}
-		backends, err := r.backends()
-		if err != nil {
-			return err
-		}
-		hasAll := !slices.ContainsFunc(written.services, func(service string) bool {
-			return !slices.ContainsFunc(backends, func(ref map[string]any) bool {
-				return d.isServiceOf(ref, written.namespace, []string{service})
-			})
+	backends, err := r.backends()
+	if err != nil {
+		return false, true, err
+	}
+	hasAll = !slices.ContainsFunc(written.services, func(service string) bool {
+		return !slices.ContainsFunc(backends, func(ref map[string]any) bool {
+			return d.isServiceOf(ref, written.namespace, []string{service})
 		})
-		if hasAll {
+	})
+	return hasAll, hasAll, nil
+}
+
+// removeSessions removes sessions that a Rollout has written from all rules except those that keep returns true for. It
+// warns about rules that have lost a Service since: their sessions may be those of the author.
+func (d *draft) removeSessions(rollout string, written writtenSessions, keep func(*rule) bool) error {
+	for _, r := range d.rules {
+		has, hasAll, err := d.hasSessions(r, written)
+		switch {
+		case err != nil:
+			return err
+		case has && !keep(r):
 			delete(r.fields, sessionField)
+		case !hasAll && r.owner == "" && !equal(any(written.value), any(d.sessions)):
+			d.warnings = append(d.warnings, fmt.Sprintf("%s.%s is that of a canary of rollout %q, but the rule no longer has "+
+				"both of its Services (%s), so it is not removed: remove it there if it is not yours", r.path, sessionField,
+				rollout, quoteNames(written.services)))
 		}
 	}
 	return nil
 }
 
-// setSessions sets the sessions of the sources, and of the managed rules whose weights setWeights sets. Sessions of the
-// route's author stay. They are an error, because they would outlast an abort.
-func (d *draft) setSessions(sources []*rule) error {
-	wanted := d.intent.wantedSessions()
-	if wanted == nil {
+// planSessions decides which sessions the rules get with weights: d.sessions. In an abort or a rollback they are those
+// that the Rollout has written, so that no client changes the version before the canary has no weight. If the rules
+// cannot have those of the Intent, that is an error only for a weight that rises: lower and equal weights must not
+// depend on sessions. They are written with the previous sessions, and d.sessionError.
+func (d *draft) planSessions(sources []*rule, own writtenSessions, weights Weights) (keeps bool, err error) {
+	problem := d.intent.checkSessions()
+	if problem == nil {
+		problem = d.sessionClash(sources, own)
+	}
+	if problem != nil && d.raises(sources, weights) {
+		return false, problem
+	}
+	d.sessionError = problem
+	if problem != nil {
+		d.warnings = append(d.warnings, problem.Error())
+	}
+	d.sessions = d.intent.wantedSessions()
+	keeps = d.intent.splits() && (d.intent.KeepsSessions || problem != nil)
+	if keeps {
+		d.sessions = own.value
+	}
+	return keeps, nil
+}
+
+// raises reports whether weights give the canary or an experiment more weight than it has.
+func (d *draft) raises(sources []*rule, weights Weights) bool {
+	return weights.Canary > d.highestWeight(sources, d.intent.Canary) ||
+		slices.ContainsFunc(weights.Others, func(other Destination) bool {
+			return other.Weight > d.highestWeight(sources, other.Service)
+		})
+}
+
+// setSessions sets d.sessions in the rules whose weights setWeights sets, instead of those that the Rollout has
+// written. If keeps is true, it adds none.
+func (d *draft) setSessions(sources []*rule, own writtenSessions, keeps bool) error {
+	keep := func(r *rule) bool { return keeps && d.isWeighted(r, sources) }
+	if err := d.removeSessions(d.intent.Rollout, own, keep); err != nil {
+		return err
+	}
+	if d.sessions == nil || keeps {
 		return nil
 	}
+	return d.eachWeighted(sources, func(r *rule) {
+		r.fields[sessionField] = cloneMap(d.sessions)
+	})
+}
+
+// eachWeighted calls visit for the rules whose weights setWeights sets.
+func (d *draft) eachWeighted(sources []*rule, visit func(*rule)) error {
 	for _, r := range d.rules {
+		if !d.isWeighted(r, sources) {
+			continue
+		}
 		_, _, _, hasBoth, err := d.servicePair(r)
 		if err != nil {
 			return err
 		}
-		if !hasBoth || !d.isWeighted(r, sources) {
-			continue
+		if hasBoth {
+			visit(r)
 		}
-		if r.owner == "" && r.fields[sessionField] != nil {
-			return d.sessionClash(r)
-		}
-		r.fields[sessionField] = cloneMap(wanted)
 	}
 	return nil
 }
 
-// sessionClash returns the ErrClash for a rule with sessions that the Rollout has not written.
-func (d *draft) sessionClash(r *rule) error {
+// sessionClash returns the ErrClash for a source with sessions that the Rollout has not written; nil for none. They
+// would outlast an abort.
+func (d *draft) sessionClash(sources []*rule, own writtenSessions) error {
+	if !d.intent.SplitsSessions() {
+		return nil
+	}
+	for _, r := range sources {
+		isOwn, _, _ := d.hasSessions(r, own) // the backends of a source are valid
+		if r.fields[sessionField] != nil && !isOwn {
+			return d.sessionClashOf(r)
+		}
+	}
+	return nil
+}
+
+// sessionClashOf returns the ErrClash for a rule with sessions that the Rollout has not written.
+func (d *draft) sessionClashOf(r *rule) error {
 	for _, rollout := range d.record.owners() {
-		if equal(r.fields[sessionField], any(d.record[rollout].Sessions)) {
-			return fmt.Errorf("%w: %s.%s is that of rollout %q, and a rule can have the sessions of one Rollout, so no weight "+
-				"was written: give each Rollout its own rule, or remove stickiness from one of them", ErrClash, r.path,
-				sessionField, rollout)
+		if rollout != d.intent.Rollout && equal(r.fields[sessionField], any(d.record[rollout].Sessions)) {
+			return fmt.Errorf("%w: %s.%s is that of rollout %q, and a rule can have the sessions of one Rollout, so the weights "+
+				"of this route are not raised: give each Rollout its own rule, or remove stickiness from one of them", ErrClash,
+				r.path, sessionField, rollout)
 		}
 	}
 	return fmt.Errorf("%w: %s.%s is set, and the Rollout has stickiness: sessions that the router has not written may "+
-		"outlast an abort, so no weight was written: remove the field there, or stickiness from the Rollout", ErrClash,
-		r.path, sessionField)
+		"outlast an abort, so the weights of this route are not raised: remove the field there, or stickiness from the "+
+		"Rollout", ErrClash, r.path, sessionField)
 }
 
 // removeRolloutSessions removes sessions that a Rollout has written from the copy of a rule for a header route: its
 // requests have one version, and its sessions would keep the clients there when they no longer send the header.
 func (d *draft) removeRolloutSessions(derived *rule) {
-	written := []map[string]any{d.intent.wantedSessions()}
+	written := []map[string]any{d.intent.wantedSessions(), d.sessions}
 	for _, entry := range d.record {
 		written = append(written, entry.Sessions)
 	}
@@ -213,25 +323,28 @@ func (d *draft) removeRolloutSessions(derived *rule) {
 	}
 }
 
-// SessionProblem returns why a parent of the route does not implement the sessions of its rules, by the conditions
-// about the current generation; empty if none reports that. Implementations without sessions report nothing, or one of
-// these reasons.
+// SessionProblem returns why a parent in spec.parentRefs may not implement the sessions of the rules, by the conditions
+// about the current generation; empty if none reports that. Implementations without sessions report nothing, or a
+// condition with one of two reasons and the name of the field.
 func SessionProblem(object map[string]any) string {
-	metadata, _ := object["metadata"].(map[string]any)
-	generation, _ := numberField(metadata, "generation")
-	status, _ := object["status"].(map[string]any)
-	reports, _ := objectListField(status, "parents", "status.parents")
-	for i, report := range reports {
-		path := fmt.Sprintf("status.parents[%d]", i)
-		conditions, _ := objectListField(report, "conditions", path+".conditions")
+	d, err := newDraft(object, Intent{})
+	if err != nil {
+		return ""
+	}
+	generation, _ := numberField(d.metadata, "generation")
+	reports, err := d.parentReports()
+	if err != nil {
+		return ""
+	}
+	for _, report := range reports {
+		conditions, _ := objectListField(report.fields, "conditions", report.path+".conditions")
 		for _, condition := range conditions {
 			observed, _ := numberField(condition, "observedGeneration")
 			reason, message := stringField(condition, "reason", ""), stringField(condition, "message", "")
 			isUnsupported := reason == "UnsupportedValue" || reason == "UnsupportedField"
-			isRejected := stringField(condition, "type", "") == "Accepted" && stringField(condition, "status", "") == "False"
-			if observed == generation && isUnsupported && (isRejected || strings.Contains(strings.ToLower(message), "session")) {
-				return fmt.Sprintf("%s (%s): condition %s is %s (%s): %.200s", path,
-					stringField(report, "controllerName", "no controllerName"), stringField(condition, "type", ""),
+			if observed == generation && isUnsupported && strings.Contains(strings.ToLower(message), "session") {
+				return fmt.Sprintf("%s (%s): condition %s is %s (%s): %.200s", report.path,
+					stringField(report.fields, "controllerName", "no controllerName"), stringField(condition, "type", ""),
 					stringField(condition, "status", ""), reason, message)
 			}
 		}

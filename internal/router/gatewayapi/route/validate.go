@@ -30,9 +30,6 @@ func (want Intent) validate() error {
 			return err
 		}
 	}
-	if err := want.validateSessions(); err != nil {
-		return err
-	}
 	if want.ManagedRoutes == nil {
 		return nil
 	}
