@@ -9,7 +9,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
-// TestInvalidStickiness: an error names the key, the problem and the fix, and nothing is written.
+// TestInvalidStickiness: an error names the key, the problem and the fix, and nothing is written. Programs that inspect
+// the Rollout get it, too.
 func TestInvalidStickiness(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ config, want string }{
@@ -104,7 +105,7 @@ func TestInvalidStickiness(t *testing.T) {
 			`.stickiness: TCPRoute "shop/db" (` + field + `.tcpRoute) has no sessions: only HTTPRoutes and GRPCRoutes have`,
 		},
 		"a selector of UDPRoutes": {
-			`"udpRouteSelector":{"matchLabels":{"a":"b"}},"stickiness":{"cookie":{}}`,
+			`"udpRouteSelector":{"matchLabels":{"app":"web"}},"stickiness":{"cookie":{}}`,
 			`.stickiness: UDPRoutes (` + field + `.udpRouteSelector) have no sessions: only HTTPRoutes and GRPCRoutes have`,
 		},
 		"a list of TLSRoutes": {
@@ -114,10 +115,16 @@ func TestInvalidStickiness(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			api := routertest.NewRoutesServer(t, experimental(), httpRoute("web"))
-			err := newRouter(api).SetWeight(t.Context(), routertest.Rollout(gatewayapi.Type, "{"+test.config+"}"), 20, nil)
+			api := routertest.NewRoutesServer(t, experimental(), httpRoute("web"), routeOf("TCPRoute", "db"),
+				routeOf("TLSRoute", "db"), routeOf("UDPRoute", "web"))
+			rollout := routertest.Rollout(gatewayapi.Type, "{"+test.config+"}")
+			err := newRouter(api).SetWeight(t.Context(), rollout, 20, nil)
+			if want := field + test.want; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error is\n%v, want in it\n%s", err, want)
+			}
+			_, err = gatewayapi.ConfiguredOf(rollout)
 			if want := `rollout "shop/web": ` + field + test.want; err == nil || !strings.HasPrefix(err.Error(), want) {
-				t.Errorf("error is\n%v, want\n%s…", err, want)
+				t.Errorf("ConfiguredOf: error is\n%v, want\n%s…", err, want)
 			}
 			if writes := len(api.Requests(http.MethodPut, "")); writes != 0 {
 				t.Errorf("%d writes, want none", writes)

@@ -75,7 +75,7 @@ func TestStickiness(t *testing.T) {
 			config: stickyConfig, change: aborted, calls: []call{{20, bySide, 1}, {50, bySide, 1}, {0, "", 1}},
 		},
 		"an abort in several steps": {
-			config: stickyConfig, change: aborted, calls: []call{{50, bySide, 1}, {30, "", 1}},
+			config: stickyConfig, change: aborted, calls: []call{{50, bySide, 1}, {30, bySide, 1}},
 		},
 		"the default name": {
 			config: `{"httpRoute":"web","stickiness":{"cookie":{}}}`, calls: []call{{20, byDefault, 1}, {0, "", 1}},
@@ -184,8 +184,8 @@ func TestStickinessOfTheAuthor(t *testing.T) {
 
 // noSessions is the error for CRDs without sessions.
 const noSessions = `HTTPRoute "shop/web" of rollout "shop/web": not supported by this route: the CRD of HTTPRoute in the ` +
-	`cluster has no spec.rules[].sessionPersistence, which stickiness needs, so no weight was written: install the ` +
-	`experimental channel of the Gateway API, or remove stickiness from the Rollout`
+	`cluster has no spec.rules[].sessionPersistence, which stickiness needs, so the weights of this route are not raised: ` +
+	`install the experimental channel of the Gateway API, or remove stickiness from the Rollout`
 
 // TestStickinessNeedsTheExperimentalChannel: without the field in the CRD, no weight of a canary is written. The end of
 // a canary is.
@@ -258,18 +258,23 @@ func TestGatewayWithoutSessions(t *testing.T) {
 	for name, test := range map[string]struct {
 		condition, status, reason, message string
 		config                             string
-		want                               bool
+		first, later                       bool
 	}{
 		"accepted without the field": {
-			"Accepted", "True", "UnsupportedField", "spec.rules[0].sessionPersistence: Forbidden", stickyConfig, false,
+			"Accepted", "True", "UnsupportedField", "spec.rules[0].sessionPersistence: Forbidden", stickyConfig, false, false,
 		},
-		"a value is not supported": {"Accepted", "False", "UnsupportedValue", "some value", stickyConfig, false},
+		"a value is not supported": {
+			"Accepted", "False", "UnsupportedValue", "Session persistence needs NGINX Plus", stickyConfig, false, false,
+		},
 		"a rule is dropped": {
-			"PartiallyInvalid", "True", "UnsupportedValue", "session persistence of type Header", stickyConfig, false,
+			"PartiallyInvalid", "True", "UnsupportedValue", "session persistence of type Header", stickyConfig, false, false,
 		},
-		"another field": {"Accepted", "True", "UnsupportedField", "spec.rules[0].retry", stickyConfig, true},
+		"another field": {"Accepted", "True", "UnsupportedField", "spec.rules[0].retry", stickyConfig, true, true},
+		"a filter is not supported": {
+			"Accepted", "False", "UnsupportedValue", "filter RequestMirror", stickyConfig, false, true,
+		},
 		"no stickiness": {
-			"Accepted", "True", "UnsupportedField", "spec.rules[0].sessionPersistence: Forbidden", config, true,
+			"Accepted", "True", "UnsupportedField", "spec.rules[0].sessionPersistence: Forbidden", config, true, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -287,14 +292,15 @@ func TestGatewayWithoutSessions(t *testing.T) {
 						"observedGeneration": route["metadata"].(map[string]any)["generation"],
 					})
 				})
-				for _, after := range []time.Duration{0, 70 * time.Second} {
+				for i, want := range []bool{test.first, test.later} {
+					after := time.Duration(i) * 70 * time.Second
 					<-time.After(after)
 					verified, err := router.VerifyWeight(deadlined(t), rollout, 20, nil)
-					if err != nil || verified != test.want {
-						t.Errorf("after %v: VerifyWeight: %v, %v; want %v", after, verified, err, test.want)
+					if err != nil || verified != want {
+						t.Errorf("after %v: VerifyWeight: %v, %v; want %v", after, verified, err, want)
 					}
 				}
-				if test.want {
+				if test.later {
 					return
 				}
 				events := api.Events()

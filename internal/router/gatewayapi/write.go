@@ -77,8 +77,13 @@ func (t *target) putWithoutSessions(ctx context.Context) ([]byte, error) {
 	}
 	intent.HasSessions = false
 	content, report, err := t.apply(ctx, live, &intent)
-	if err != nil || !report.Changed {
+	if err != nil {
 		return nil, err
+	}
+	t.log.WarnContext(ctx, "writing weights without the sessions", "rollout", t.rollout, "route", t.String(), "error",
+		report.SessionError)
+	if !report.Changed {
+		return nil, nil
 	}
 	return t.client.update(ctx, t.kind, t.name, content, dropUnknown)
 }

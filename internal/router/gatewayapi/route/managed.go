@@ -45,7 +45,7 @@ func (d *draft) deriveRules(sources []*rule, route ManagedRoute) ([]*rule, error
 		}
 		delete(derived.fields, "name")
 		if route.Mirror == nil {
-			d.removeRolloutSessions(derived)
+			d.removeRolloutSessions(source, derived)
 		}
 		matches, err := d.combineMatches(derived, route)
 		if err != nil {

@@ -107,6 +107,7 @@ func TestNothingUnrelatedChanges(t *testing.T) {
 		want := g.intent(kind, named, 0)
 		changed := must(t, original, want)
 		sums(t, changed, want.Weights != nil)
+		checkSessions(t, changed, want)
 		same(t, "the rest of the route", original, stripped(t, original, changed))
 	})
 }
@@ -149,6 +150,30 @@ func usersOf(users, rules []any) []any {
 	return found
 }
 
+// pairRules returns the rules in which shop/app has both Services.
+func pairRules(object map[string]any) []map[string]any {
+	var rules []map[string]any
+	for _, r := range object["spec"].(map[string]any)["rules"].([]any) {
+		one := map[string]any{"spec": map[string]any{"rules": []any{r}}}
+		eachPair(one, func([]any, map[string]any, map[string]any) { rules = append(rules, r.(map[string]any)) })
+	}
+	return rules
+}
+
+// checkSessions checks that the rules in which shop/app has both Services have exactly the sessions of want.
+func checkSessions(t *testing.T, object map[string]any, want Intent) {
+	t.Helper()
+	for i, fields := range pairRules(object) {
+		var sessions any
+		if want.SplitsSessions() {
+			sessions = want.Sessions.value()
+		}
+		if !equal(fields[sessionField], sessions) {
+			t.Errorf("rule %d with both Services has the sessions %v, want %v", i, fields[sessionField], sessions)
+		}
+	}
+}
+
 // eachPair calls visit for every rule in which shop/app has both Services.
 func eachPair(object map[string]any, visit func(refs []any, stable, canary map[string]any)) {
 	for _, r := range object["spec"].(map[string]any)["rules"].([]any) {
@@ -177,7 +202,6 @@ func stripped(t *testing.T, original, changed map[string]any) map[string]any {
 	spec["rules"] = usersOf(users, spec["rules"].([]any))
 	for _, r := range spec["rules"].([]any) {
 		fields := r.(map[string]any)
-		delete(fields, sessionField) // no user's rule has sessions
 		fields["backendRefs"] = slices.DeleteFunc(fields["backendRefs"].([]any), func(ref any) bool {
 			return slices.Contains([]any{"exp-0-0", "exp-0-1"}, ref.(map[string]any)["name"])
 		})
@@ -185,6 +209,9 @@ func stripped(t *testing.T, original, changed map[string]any) map[string]any {
 	eachPair(object, func(_ []any, stable, canary map[string]any) {
 		stable["weight"], canary["weight"] = int64(100), int64(0)
 	})
+	for _, fields := range pairRules(object) {
+		delete(fields, sessionField) // checkSessions has compared them, and no author has any there
+	}
 	metadata := object["metadata"].(map[string]any)
 	for field, key := range map[string]string{"annotations": Annotation, "labels": usual().Label.Key} {
 		if entries, is := metadata[field].(map[string]any); is {

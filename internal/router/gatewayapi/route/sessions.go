@@ -309,16 +309,16 @@ func (d *draft) sessionClashOf(r *rule) error {
 		"Rollout", ErrClash, r.path, sessionField)
 }
 
-// removeRolloutSessions removes sessions that a Rollout has written from the copy of a rule for a header route: its
+// removeRolloutSessions removes sessions that a Rollout has written from the copy of a source for a header route: its
 // requests have one version, and its sessions would keep the clients there when they no longer send the header.
-func (d *draft) removeRolloutSessions(derived *rule) {
-	written := []map[string]any{d.intent.wantedSessions(), d.sessions}
-	for _, entry := range d.record {
-		written = append(written, entry.Sessions)
+func (d *draft) removeRolloutSessions(source, derived *rule) {
+	isWritten := d.sessions != nil && equal(source.fields[sessionField], any(d.sessions))
+	for rollout, entry := range d.record {
+		namespace, _, _ := strings.Cut(rollout, "/")
+		has, _, _ := d.hasSessions(source, entry.sessions(namespace)) // the backends of a source are valid
+		isWritten = isWritten || has
 	}
-	if slices.ContainsFunc(written, func(value map[string]any) bool {
-		return value != nil && equal(derived.fields[sessionField], any(value))
-	}) {
+	if isWritten {
 		delete(derived.fields, sessionField)
 	}
 }
