@@ -2,8 +2,8 @@ package gatewayapi
 
 import "github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 
-// intentKey is a route.Intent without an experiment, managed routes and an error, as a comparable value. Most calls have
-// such an Intent, for a route that matched the same Intent in the previous call.
+// intentKey is a route.Intent without an experiment, managed routes and an error, as a comparable value. Most calls
+// have such an Intent, for a route that matched the same Intent in the previous call.
 type intentKey struct {
 	kind                                       route.Kind
 	rollout, uid, namespace                    string
