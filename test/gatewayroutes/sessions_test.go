@@ -159,8 +159,8 @@ func TestAuthorChangesSessions(t *testing.T) {
 	a.checkOwners("after the abort", rules, user)
 }
 
-// TestStandardChannelHasNoSessions: the standard channel's CRD would drop the field without an error. The router writes
-// no weight, whether it has read the schema before or after the CRD was replaced. The end of a canary is written.
+// TestStandardChannelHasNoSessions: the standard channel's CRD would drop the field without an error. The router
+// raises no weight, whether it has read the schema before or after the CRD was replaced. Other weights are written.
 func TestStandardChannelHasNoSessions(t *testing.T) {
 	const missing = `HTTPRoute "shop/web" of rollout "shop/web": not supported by this route: the CRD of HTTPRoute in the ` +
 		"cluster has no spec.rules[].sessionPersistence"
@@ -185,6 +185,12 @@ func TestStandardChannelHasNoSessions(t *testing.T) {
 		await.True(t, "the API server to drop the sessions", func() bool {
 			return !slices.Contains(strings.Split(string(encoded(t, a.live())), `"`), "sessionPersistence")
 		})
+		before := a.version()
+		reconcile(t, gateway, config, 20)
+		a.checkSplit("the same weight after the CRD was replaced", 20, "")
+		if a.version() != before {
+			t.Error("the same weight was written")
+		}
 		a.refuses("after the CRD was replaced", gateway, config, 50, missing)
 		a.refuses("with the new schema", newGateway(plane), config, 50, missing)
 		verified, err := gateway.VerifyWeight(t.Context(), routertest.Rollout(gatewayapi.Type, config), 50, nil)
