@@ -11,6 +11,7 @@ import (
 	"net/http/cookiejar"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -27,8 +28,8 @@ const (
 	users, perStep, atOnce = 100, 10, 8
 	// mostSigmas is the maximum distance of the share of new users from the weight.
 	mostSigmas = 4
-	// sessionCookie is the name of the cookie in testdata/sessions.yaml.
-	sessionCookie = "side"
+	// sessionCookie begins the name of the cookie in testdata/sessions.yaml. The hash of the canary follows.
+	sessionCookie = "side-"
 )
 
 // user is a user with a cookie jar. A user opens a connection for each request, because http.Client repeats failed
@@ -76,7 +77,7 @@ func (c *guideRun) ask(ctx context.Context, u *user) (version string, isSet bool
 		return "", false, fmt.Errorf("%w: status %d: %.100q", errUnanswered, response.StatusCode, body)
 	}
 	for _, cookie := range response.Cookies() {
-		isSet = isSet || cookie.Name == sessionCookie
+		isSet = isSet || strings.HasPrefix(cookie.Name, sessionCookie)
 	}
 	return string(body), isSet, nil
 }

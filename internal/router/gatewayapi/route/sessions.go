@@ -258,13 +258,6 @@ func (d *draft) setSessions(sources []*rule, own writtenSessions, keeps bool) er
 	if d.sessions == nil || keeps {
 		return nil
 	}
-	return d.eachWeighted(sources, func(r *rule) {
-		r.fields[sessionField] = cloneMap(d.sessions)
-	})
-}
-
-// eachWeighted calls visit for the rules whose weights setWeights sets.
-func (d *draft) eachWeighted(sources []*rule, visit func(*rule)) error {
 	for _, r := range d.rules {
 		if !d.isWeighted(r, sources) {
 			continue
@@ -274,7 +267,7 @@ func (d *draft) eachWeighted(sources []*rule, visit func(*rule)) error {
 			return err
 		}
 		if hasBoth {
-			visit(r)
+			r.fields[sessionField] = cloneMap(d.sessions)
 		}
 	}
 	return nil
