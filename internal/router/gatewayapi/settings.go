@@ -187,7 +187,7 @@ func (c rawConfig) settings(namespace string) (settings, error) {
 			return settings{}, err
 		}
 	}
-	chosen.sessions, chosen.sessionsErr = c.stickiness(chosen)
+	chosen.sessions, chosen.sessionsErr = c.stickiness(&chosen)
 	if labelOff {
 		chosen.label = nil
 		return chosen, nil

@@ -29,7 +29,7 @@ const stickinessForm = "write {" + cookieKey + ": {}} or {" + sessionHeaderKey +
 
 // stickiness parses the key stickiness, for the routes in chosen. Without the key, or with an error, there are no
 // sessions.
-func (c rawConfig) stickiness(chosen settings) (route.Sessions, error) {
+func (c rawConfig) stickiness(chosen *settings) (route.Sessions, error) {
 	value, ok := c[stickinessKey]
 	if !ok {
 		return route.Sessions{}, nil
@@ -130,7 +130,7 @@ func parseToken(field string, value json.RawMessage) (string, error) {
 }
 
 // checkSessions returns an error if a route of the configuration is of a kind without sessions.
-func (s settings) checkSessions(field string) error {
+func (s *settings) checkSessions(field string) error {
 	const fix = "only HTTPRoutes and GRPCRoutes have: remove one of them, or " + stickinessKey
 	for _, r := range s.routes {
 		if !r.kind.Sessions() {

@@ -22,7 +22,7 @@ const (
 
 // obstacle is a change in the middle of a canary that keeps the router from writing its sessions.
 type obstacle struct {
-	cause    func(*testing.T, *routertest.RoutesServer, *v1alpha1.Rollout)
+	cause    func(*routertest.RoutesServer, *v1alpha1.Rollout)
 	sessions string // of the route from then on
 	want     string // part of the error
 	isLate   bool   // only the write shows it, so it is not an Event, too
@@ -40,18 +40,18 @@ func obstacles() map[string]obstacle {
 		})
 	}
 	return map[string]obstacle{
-		"the author adds sessions": {func(_ *testing.T, api *routertest.RoutesServer, _ *v1alpha1.Rollout) {
+		"the author adds sessions": {func(api *routertest.RoutesServer, _ *v1alpha1.Rollout) {
 			set(api, map[string]any{"sessionName": "mine", "type": "Cookie"})
 		}, byAuthor, "spec.rules[0].sessionPersistence is set", false},
-		"the standard channel is installed": {func(_ *testing.T, api *routertest.RoutesServer, _ *v1alpha1.Rollout) {
+		"the standard channel is installed": {func(api *routertest.RoutesServer, _ *v1alpha1.Rollout) {
 			api.Publish(newest())
 			set(api, nil)
 		}, "", "the CRD of HTTPRoute", false},
-		"the standard channel, not published yet": {func(_ *testing.T, api *routertest.RoutesServer, _ *v1alpha1.Rollout) {
+		"the standard channel, not published yet": {func(api *routertest.RoutesServer, _ *v1alpha1.Rollout) {
 			api.DropSessions()
 			set(api, nil)
 		}, "", "the CRD of HTTPRoute", true},
-		"the stickiness becomes invalid": {func(_ *testing.T, _ *routertest.RoutesServer, rollout *v1alpha1.Rollout) {
+		"the stickiness becomes invalid": {func(_ *routertest.RoutesServer, rollout *v1alpha1.Rollout) {
 			configure(rollout, invalidSticky)
 		}, bySideNew, ".stickiness.cookie.sameSite", false},
 	}
@@ -95,10 +95,10 @@ func TestStickinessOfAnEndingCanary(t *testing.T) {
 	t.Parallel()
 	all := obstacles()
 	all["nothing else"] = obstacle{
-		func(*testing.T, *routertest.RoutesServer, *v1alpha1.Rollout) {}, bySideNew, "", false,
+		func(*routertest.RoutesServer, *v1alpha1.Rollout) {}, bySideNew, "", false,
 	}
 	all["the stickiness is removed"] = obstacle{
-		func(_ *testing.T, _ *routertest.RoutesServer, rollout *v1alpha1.Rollout) {
+		func(_ *routertest.RoutesServer, rollout *v1alpha1.Rollout) {
 			configure(rollout, `{"httpRoute":"web","verifyRouteStatus":false}`)
 		}, bySideNew, "", false,
 	}
@@ -110,7 +110,7 @@ func TestStickinessOfAnEndingCanary(t *testing.T) {
 			t.Run(ending+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				api, router, rollout := inStickyCanary(t, 50)
-				problem.cause(t, api, rollout)
+				problem.cause(api, rollout)
 				change(rollout)
 				checkCall(t, api, router, rollout, 30, "70/30 "+problem.sessions, true)
 				if err := router.RemoveManagedRoutes(t.Context(), rollout); err != nil {
@@ -134,7 +134,7 @@ func TestStickinessErrorsBlockOnlyHigherWeights(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			api, router, rollout := inStickyCanary(t, 20)
-			problem.cause(t, api, rollout)
+			problem.cause(api, rollout)
 			checkCall(t, api, router, rollout, 20, "80/20 "+problem.sessions, false)
 			err := router.SetWeight(t.Context(), rollout, 50, nil)
 			if err == nil || !strings.Contains(err.Error(), problem.want) {
