@@ -32,7 +32,7 @@ type settings struct {
 
 	object     string // name of the HTTPScaledObject
 	stickiness affinity.Key
-	// stickinessErr is the error of stickinessKey. It concerns only requests that raise a weight: see desiredState.stickinessProblem.
+	// stickinessErr is the error of stickinessKey. It concerns only requests that raise a weight: see target.Plan.
 	stickinessErr error
 }
 
