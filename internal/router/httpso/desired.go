@@ -42,8 +42,8 @@ type routingTexts struct {
 // Without weights, all requests go to the Service in the object's spec, which is normally the stable one. If it is not
 // (the Services of a ping-pong Rollout swap after each promotion, or the object names the canary Service), a single
 // entry keeps the requests on the stable Service. Managed routes refer to the second entry of the weights as the
-// canary, so they need weights, also at 0. Stickiness decides between entries, so it exists together with two of them. If
-// the configured one is invalid, that of live stays.
+// canary, so they need weights, also at 0. Stickiness decides between entries, so it exists together with two of them.
+// If the configured one is invalid, that of live stays.
 func (d desiredState) annotations(live *object) routingTexts {
 	texts := routingTexts{managedRoutes: managedroute.Format(d.managedRoutes), stickiness: affinity.Format(d.stickiness)}
 	if d.stickinessErr != nil {

@@ -110,8 +110,8 @@ func (t *target) warnings(live *object) []string {
 	if !t.listForbidden || live.scaledObject == "" {
 		return warnings
 	}
-	return append(warnings, fmt.Sprintf("cannot list the HTTPScaledObjects of other triggers of ScaledObject %q; if there are "+
-		"any, they are not part of the "+
+	return append(warnings, fmt.Sprintf("cannot list the HTTPScaledObjects of other triggers of ScaledObject %q; if "+
+		"there are any, they are not part of the "+
 		"canary: allow the controller's ServiceAccount to list httpscaledobjects: apply the ClusterRole "+
 		"argo-rollouts-kedify-http", live.scaledObject))
 }

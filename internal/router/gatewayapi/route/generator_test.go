@@ -26,7 +26,8 @@ func hasStable(refs []any) bool {
 }
 
 // object returns an HTTPRoute or a GRPCRoute with one to three rules, the first of which has both pairs. The pairs have
-// the weights 100 and 0 in every rule, as at rest. Rules without the pair of shop/app may have sessions of their author.
+// the weights 100 and 0 in every rule, as at rest. Rules without the pair of shop/app may have sessions of their
+// author.
 func (g generator) object(kind Kind, named bool) map[string]any {
 	rules := []any{}
 	for i := range 1 + g.IntN(3) {

@@ -193,7 +193,8 @@ type Intent struct {
 	// is pruned, all requests would be mirrored, so a percentage below 100 is an error.
 	HasMirrorPercent bool
 	// HasSessions is false if the schema in the cluster is known to have no spec.rules[].sessionPersistence. The field
-	// would be pruned, so Sessions are an error for weights that rise. (Only the experimental channel of the Gateway API has the field.)
+	// would be pruned, so Sessions are an error for weights that rise. (Only the experimental channel of the Gateway API
+	// has the field.)
 	HasSessions bool
 	// GoneOwners are Rollouts ("namespace/name") that do not exist any more or do not reference this route: their entries
 	// do not count as owners, and what they own on the route is removed.

@@ -117,8 +117,8 @@ func (want Intent) checkSessions() error {
 		return fmt.Errorf("%w: a %s has no sessions: remove stickiness from the Rollout, or use an HTTPRoute or a GRPCRoute",
 			ErrUnsupported, want.Kind)
 	case !want.HasSessions: // the API server would drop them
-		return fmt.Errorf("%w: the CRD of %s in the cluster has no spec.rules[].%s, which stickiness needs, so the weights of "+
-			"this route are not raised: install the experimental channel of the Gateway API, or remove stickiness from the "+
+		return fmt.Errorf("%w: the CRD of %s in the cluster has no spec.rules[].%s, which stickiness needs, so the weights "+
+			"of this route are not raised: install the experimental channel of the Gateway API, or remove stickiness from the "+
 			"Rollout", ErrUnsupported, want.Kind, sessionField)
 	}
 	return nil
@@ -292,8 +292,8 @@ func (d *draft) sessionClash(sources []*rule, own writtenSessions) error {
 func (d *draft) sessionClashOf(r *rule) error {
 	for _, rollout := range d.record.owners() {
 		if rollout != d.intent.Rollout && equal(r.fields[sessionField], any(d.record[rollout].Sessions)) {
-			return fmt.Errorf("%w: %s.%s is that of rollout %q, and a rule can have the sessions of one Rollout, so the weights "+
-				"of this route are not raised: give each Rollout its own rule, or remove stickiness from one of them", ErrClash,
+			return fmt.Errorf("%w: %s.%s is that of rollout %q, and a rule can have the sessions of one Rollout, so the "+
+				"weights of this route are not raised: give each Rollout its own rule, or remove stickiness from one of them", ErrClash,
 				r.path, sessionField, rollout)
 		}
 	}
