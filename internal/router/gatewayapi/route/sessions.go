@@ -292,8 +292,8 @@ func (d *draft) sessionClash(sources []*rule, own writtenSessions) error {
 func (d *draft) sessionClashOf(r *rule) error {
 	for _, rollout := range d.record.owners() {
 		if rollout != d.intent.Rollout && equal(r.fields[sessionField], any(d.record[rollout].Sessions)) {
-			return fmt.Errorf("%w: %s.%s is that of rollout %q, and a rule can have the sessions of one Rollout, so the "+
-				"weights of this route are not raised: give each Rollout its own rule, or remove stickiness from one of them", ErrClash,
+			return fmt.Errorf("%w: %s.%s is that of rollout %q, and a rule can have the sessions of one Rollout, so "+
+				"the weights of this route are not raised: give each Rollout its own rule, or remove stickiness from one of them", ErrClash,
 				r.path, sessionField, rollout)
 		}
 	}
