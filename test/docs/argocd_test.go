@@ -93,13 +93,14 @@ func plain(t *testing.T, object map[string]any) map[string]any {
 
 // inCanary returns the route during a canary, with the label.
 func inCanary(
-	t *testing.T, git map[string]any, weights route.Weights, managed []route.ManagedRoute, named bool,
+	t *testing.T, git map[string]any, weights route.Weights, managed []route.ManagedRoute, sessions route.Sessions,
+	named bool,
 ) map[string]any {
 	t.Helper()
 	live, _, err := route.Apply(git, route.Intent{
 		Kind: route.HTTPRoute, Rollout: "shop/shop", UID: "u", Namespace: "shop", Stable: "shop-stable",
 		Canary:  "shop-canary",
-		Weights: &weights, ManagedRoutes: &managed, HasRuleNames: named,
+		Weights: &weights, ManagedRoutes: &managed, HasRuleNames: named, Sessions: sessions, HasSessions: true,
 		Label: &route.Label{Key: "rollouts.argoproj.io/gatewayapi-canary", Value: "in-progress"},
 	})
 	if err != nil {
@@ -115,7 +116,7 @@ func TestArgoCDByLabelAlone(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(inGit), &git); err != nil {
 		t.Fatal(err)
 	}
-	live := inCanary(t, git, route.Weights{Stable: 80, Canary: 20}, nil, true)
+	live := inCanary(t, git, route.Weights{Stable: 80, Canary: 20}, nil, route.Sessions{}, true)
 	byLabel := []string{
 		`select(.metadata.labels["rollouts.argoproj.io/gatewayapi-canary"] == "in-progress") | .spec.rules`,
 	}
@@ -143,19 +144,26 @@ func TestArgoCDRecipe(t *testing.T) {
 	}
 	experiment := []route.Destination{{Service: "shop-candidate", Weight: 10}}
 	states := map[string]struct {
-		weights route.Weights
-		managed []route.ManagedRoute
+		weights  route.Weights
+		managed  []route.ManagedRoute
+		sessions route.Sessions // only CRDs with names of rules can have them
 	}{
-		"at rest":               {route.Weights{Stable: 100}, nil},
-		"weights":               {route.Weights{Stable: 80, Canary: 20}, nil},
-		"a header route alone":  {route.Weights{Stable: 100}, managed[:1]},
-		"header and mirror":     {route.Weights{Stable: 50, Canary: 50}, managed},
-		"an experiment as well": {route.Weights{Stable: 70, Canary: 20, Others: experiment}, managed},
+		"at rest":               {weights: route.Weights{Stable: 100}},
+		"weights":               {weights: route.Weights{Stable: 80, Canary: 20}},
+		"a header route alone":  {weights: route.Weights{Stable: 100}, managed: managed[:1]},
+		"header and mirror":     {weights: route.Weights{Stable: 50, Canary: 50}, managed: managed},
+		"an experiment as well": {weights: route.Weights{Stable: 70, Canary: 20, Others: experiment}, managed: managed},
+		"sessions": {
+			weights: route.Weights{Stable: 80, Canary: 20}, managed: managed, sessions: route.Sessions{Name: "side", MaxAge: 90},
+		},
 	}
 	for name, state := range states {
 		for mark, named := range map[string]bool{"argocd": true, "argocd-unnamed": false} {
+			if !named && state.sessions != (route.Sessions{}) {
+				continue
+			}
 			t.Run(name+"/"+mark, func(t *testing.T) {
-				live := inCanary(t, git, state.weights, state.managed, named)
+				live := inCanary(t, git, state.weights, state.managed, state.sessions, named)
 				expressions := recipe(t, "docs/how-to/gateway-api-gitops.md", mark)
 				want := normalized(t, git, expressions)
 				if diff := cmp.Diff(want, normalized(t, live, expressions)); diff != "" {

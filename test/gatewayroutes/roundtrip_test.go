@@ -16,6 +16,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // scenarios is the folder with the routes and steps of package route.
@@ -24,18 +25,46 @@ const scenarios = "../../internal/router/gatewayapi/route/testdata"
 // release is a set of CRDs.
 type release struct {
 	name     string
-	variable string // the environment variable with its folder; make test-parts sets it
+	variable string // the environment variable with the folder of its standard channel; make test-parts sets it
+	channel  string // the folder of the channel, next to that of the standard channel
 	kinds    []route.Kind
 	optional bool // it has rule names and mirror percentages
+	sessions bool // it has sessionPersistence
 	steps    int  // the minimum number of scenario steps that change a route
 }
 
-// releases returns the oldest and the newest release that the router is tested with.
+// releases returns the oldest and the newest release that the router is tested with, and the experimental channel of
+// the newest.
 func releases() []release {
 	return []release{
-		{"v1.2.1", "GATEWAY_API_V1_2_1_CRDS", []route.Kind{route.HTTPRoute, route.GRPCRoute}, false, 30},
-		{"newest", "GATEWAY_API_CRDS", []route.Kind{route.HTTPRoute, route.GRPCRoute, route.TCPRoute}, true, 30},
+		{
+			name: "v1.2.1", variable: "GATEWAY_API_V1_2_1_CRDS", channel: "standard", steps: 30,
+			kinds: []route.Kind{route.HTTPRoute, route.GRPCRoute},
+		},
+		{
+			name: "newest", variable: "GATEWAY_API_CRDS", channel: "standard", optional: true, steps: 30,
+			kinds: []route.Kind{route.HTTPRoute, route.GRPCRoute, route.TCPRoute},
+		},
+		{
+			name: "experimental", variable: "GATEWAY_API_CRDS", channel: "experimental", optional: true, sessions: true,
+			steps: 40, kinds: []route.Kind{route.HTTPRoute, route.GRPCRoute},
+		},
 	}
+}
+
+// crd returns the CRD of a kind in YAML.
+func (r release) crd(t *testing.T, kind route.Kind) string {
+	t.Helper()
+	folder := os.Getenv(r.variable)
+	if folder == "" {
+		t.Fatalf("%s is not set: run `make test-parts`, or set it to the path of that part", r.variable)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "..", r.channel,
+		"gateway.networking.k8s.io_"+kind.Resource()+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // TestAPIServerReturnsWhatWasWritten applies the scenarios of package route to routes of the API server.
@@ -73,10 +102,6 @@ func start(
 	t *testing.T, binaries apiserver.Binaries, release release,
 ) (*apiserver.ControlPlane, *rest.RESTClient) {
 	t.Helper()
-	folder := os.Getenv(release.variable)
-	if folder == "" {
-		t.Fatalf("%s is not set: run `make test-parts`, or set it to the path of that part", release.variable)
-	}
 	plane, err := apiserver.Start(t.Context(), binaries, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -95,16 +120,26 @@ func start(
 		"{apiVersion: v1, kind: Namespace, metadata: {name: gateways}}",
 	}
 	for _, kind := range release.kinds {
-		text, err := os.ReadFile(filepath.Join(folder, "gateway.networking.k8s.io_"+kind.Resource()+".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		manifests = append(manifests, string(text))
+		manifests = append(manifests, release.crd(t, kind))
 	}
 	if err := apiserver.Apply(t.Context(), admin, "default", manifests...); err != nil {
 		t.Fatal(err)
 	}
+	awaitSchemas(t, admin)
 	return plane, admin
+}
+
+// awaitSchemas waits until the API server has published the schemas of routes, which takes some seconds after their CRDs
+// are installed. Until then the router returns an error.
+func awaitSchemas(t *testing.T, admin *rest.RESTClient) {
+	t.Helper()
+	var problem error
+	await.Described(t, "the schemas of routes", func() bool {
+		var text []byte
+		text, problem = admin.Get().AbsPath("/openapi/v3/apis/gateway.networking.k8s.io/v1").DoRaw(t.Context())
+		return problem == nil && strings.Contains(string(text), `"kind":"HTTPRoute"`) &&
+			strings.Contains(string(text), `"kind":"GRPCRoute"`)
+	}, func() string { return fmt.Sprint("last error: ", problem) })
 }
 
 // manifest returns the route of a scenario, named after the scenario.
@@ -157,7 +192,7 @@ func (s environment) play(t *testing.T, folder string, object map[string]any) (w
 			t.Errorf("%s: not stable after the write: %+v, %v\n%s", step.Do, second, err,
 				cmp.Diff(live, again))
 		}
-		if err := route.CheckSpec(live, want); err != nil {
+		if err := route.CheckSpec(live, want); err != nil && report.SessionError == nil {
 			t.Errorf("%s: %v", step.Do, err)
 		}
 	}
@@ -208,6 +243,7 @@ func (s environment) intent(t *testing.T, text json.RawMessage) route.Intent {
 		t.Fatal(err)
 	}
 	want.HasRuleNames, want.HasMirrorPercent = s.release.optional, s.release.optional
+	want.HasSessions = s.release.sessions
 	return want
 }
 

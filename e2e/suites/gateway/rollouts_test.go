@@ -24,6 +24,7 @@ func plans() []plan {
 		{"my-app", testMyApp, proxy{"gateway", "my-gateway"}},
 		{"bookinfo", testBookinfo, proxy{"gateway", "http-gateway"}},
 		{"connections", testConnections, proxy{"gateway", "connections"}},
+		{"sessions", testSessions, proxy{"gateway", "my-gateway"}},
 		{"my-app on Traefik", testMyApp, proxy{"gateway-traefik", "traefik"}},
 		{"bookinfo on Traefik", testBookinfo, proxy{"gateway-traefik", "traefik"}},
 	}

@@ -161,6 +161,14 @@ func validateHeader(name string) error {
 	return nil
 }
 
+// ValidateName checks the name of a cookie or a header. The error wraps ErrSyntax.
+func ValidateName(name string) error {
+	if isToken(name) {
+		return nil
+	}
+	return syntax("name %.80q: write 1 to %d letters, digits, - and _", name, MaxName)
+}
+
 // isToken reports whether name is a token (RFC 9110, section 5.6.2) of at most MaxName bytes, as the names of headers
 // and cookies are.
 func isToken(name string) bool {

@@ -39,6 +39,13 @@ func (r Request) IsFullCanary() bool {
 	return r.SetsWeights && r.Split.Stable.Weight == 0 && r.Split.Canary.Weight > 0
 }
 
+// EndsCanary reports whether the Rollout is on its way back to the stable version: in an abort, or because its template
+// is the stable one again. With dynamicStableScale that takes several weights.
+func (r Request) EndsCanary() bool {
+	status := r.Rollout.Status
+	return status.Abort || status.StableRS != "" && status.StableRS == status.CurrentPodHash
+}
+
 // reset returns the Request that sends all requests to the stable Service and has no managed routes.
 func (r Request) reset() Request {
 	r.Split.Stable.Weight, r.Split.Canary.Weight, r.Split.Others = r.Split.Total(), 0, nil

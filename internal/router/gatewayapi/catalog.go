@@ -24,6 +24,10 @@ const group = "gateway.networking.k8s.io"
 // any time.
 const catalogTTL = 10 * time.Minute
 
+// missingFieldTTL is how long a catalog entry is valid for a Rollout that needs a field that the entry does not have:
+// the user may be about to install other CustomResourceDefinitions.
+const missingFieldTTL = 10 * time.Second
+
 // errNotServed means that the cluster does not serve a kind of route.
 var errNotServed = errors.New("the cluster does not serve it")
 
@@ -36,6 +40,7 @@ type servedKind struct {
 	version          string // e.g. v1
 	hasRuleNames     bool   // the schema has spec.rules[].name; otherwise the API server prunes the field
 	hasMirrorPercent bool   // the schema has spec.rules[].filters[].requestMirror.percent
+	hasSessions      bool   // the schema has spec.rules[].sessionPersistence, or may not be read
 }
 
 // versions returns the versions of the Gateway API that have all fields that this router uses, best first.
@@ -62,10 +67,15 @@ func newCatalog(client *kube.Client) *catalog {
 
 // lookup returns what the cluster serves of kind. If discovery fails, it returns the previous result.
 func (c *catalog) lookup(ctx context.Context, kind route.Kind) (servedKind, error) {
+	return c.lookupWithin(ctx, kind, catalogTTL)
+}
+
+// lookupWithin is lookup with a result that is not older than maxAge, if discovery succeeds.
+func (c *catalog) lookupWithin(ctx context.Context, kind route.Kind, maxAge time.Duration) (servedKind, error) {
 	c.mu.Lock()
 	previous, ok := c.kinds[kind]
 	c.mu.Unlock()
-	if ok && time.Since(previous.read) < catalogTTL {
+	if ok && time.Since(previous.read) < maxAge {
 		return previous.servedKind, nil
 	}
 	discovered, err := c.discover(ctx, kind)
@@ -115,12 +125,13 @@ func (c *catalog) discover(ctx context.Context, kind route.Kind) (servedKind, er
 }
 
 // readSchema reads which optional fields the schema of kind has. If the schema may not be read, they count as missing:
-// everything works without them, except percentages of mirror routes.
+// everything works without them, except percentages of mirror routes. Sessions count as present, because the API server
+// rejects a write of them without the field (see Client.update).
 func (c *catalog) readSchema(ctx context.Context, kind route.Kind, version string) (servedKind, error) {
 	body, err := c.client.Do(ctx, kube.Request{Path: []string{"openapi", "v3", "apis", group, version}})
 	switch {
 	case apierrors.IsForbidden(err):
-		return servedKind{version: version}, nil
+		return servedKind{version: version, hasSessions: true}, nil
 	case apierrors.IsNotFound(err): // The kind is served already; a result without schema would be cached for catalogTTL.
 		return servedKind{}, fmt.Errorf("%s %s/%s: %w", kind, group, version, errNoSchema)
 	case err != nil:
@@ -134,6 +145,7 @@ func (c *catalog) readSchema(ctx context.Context, kind route.Kind, version strin
 		version:          version,
 		hasRuleNames:     rule.field("name") != nil,
 		hasMirrorPercent: rule.field("filters", "requestMirror", "percent") != nil,
+		hasSessions:      rule.field("sessionPersistence") != nil,
 	}, nil
 }
 

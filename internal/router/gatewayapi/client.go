@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -210,10 +211,26 @@ func (c *Client) list(ctx context.Context, s selection) ([]*object, error) {
 	return parseList(body)
 }
 
+// fieldValidation is what the API server does with fields that the CustomResourceDefinition does not have (the
+// parameter of that name).
+type fieldValidation string
+
+const (
+	dropUnknown   fieldValidation = ""       // the default: it warns and drops them
+	rejectUnknown fieldValidation = "Strict" // it rejects the request
+)
+
+// isUnknownSession reports whether the API server has rejected a write because the CustomResourceDefinition has no
+// sessions.
+func isUnknownSession(err error) bool {
+	return apierrors.IsBadRequest(err) && strings.Contains(err.Error(), "strict decoding error") &&
+		strings.Contains(err.Error(), "sessionPersistence")
+}
+
 // update replaces a route. It fails with a conflict if the live route is not the one that was read, so that no decision
 // is based on an outdated state. It returns the stored route in JSON.
 func (c *Client) update(
-	ctx context.Context, kind route.Kind, name types.NamespacedName, content map[string]any,
+	ctx context.Context, kind route.Kind, name types.NamespacedName, content map[string]any, unknown fieldValidation,
 ) ([]byte, error) {
 	written := maps.Clone(content)
 	written["kind"] = string(kind)
@@ -226,9 +243,12 @@ func (c *Client) update(
 	if err != nil {
 		return nil, fmt.Errorf("%s %q: %w", kind, name, err)
 	}
+	query := map[string]string{"fieldManager": FieldManager}
+	if unknown != dropUnknown {
+		query["fieldValidation"] = string(unknown)
+	}
 	stored, err := c.api.Do(ctx, kube.Request{
-		Verb: http.MethodPut, Path: path(kind, schema.version, name),
-		Query: map[string]string{"fieldManager": FieldManager}, Body: body,
+		Verb: http.MethodPut, Path: path(kind, schema.version, name), Query: query, Body: body,
 	})
 	_, err = c.decode(kind)(stored, err)
 	return stored, err
@@ -249,7 +269,7 @@ func (c *Client) release(ctx context.Context, kind route.Kind, document []byte) 
 	if metadata, ok := content["metadata"].(map[string]any); ok {
 		metadata["managedFields"] = withoutOwn(metadata["managedFields"])
 	}
-	_, err = c.update(ctx, kind, live.name, content)
+	_, err = c.update(ctx, kind, live.name, content, dropUnknown)
 	return err
 }
 

@@ -38,6 +38,9 @@ type SelectedRoutes struct {
 // ConfiguredOf parses the configuration of this router in rollout. The error is that of the router's calls.
 func ConfiguredOf(rollout *v1alpha1.Rollout) (Configured, error) {
 	chosen, err := settingsOf(rollout)
+	if err == nil {
+		err = chosen.sessionsErr
+	}
 	if err != nil {
 		return Configured{}, fmt.Errorf("rollout %q: %w", router.NameOf(rollout), err)
 	}

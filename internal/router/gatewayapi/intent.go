@@ -14,6 +14,10 @@ func (c *configuration) intent(request engine.Request) route.Intent {
 	intent := route.Intent{
 		Rollout: request.Name(), UID: string(request.Rollout.UID), Namespace: request.Rollout.Namespace,
 		Stable: request.Split.Stable.Service, Canary: request.Split.Canary.Service, Label: c.settings.label,
+		Sessions: c.settings.sessions, SessionsError: c.settings.sessionsErr, KeepsSessions: request.EndsCanary(),
+	}
+	if !intent.Sessions.Header && intent.Sessions.Name != "" {
+		intent.Sessions.Revision = request.Rollout.Status.CurrentPodHash
 	}
 	if request.SetsWeights {
 		intent.Weights = weightsOf(request.Split)

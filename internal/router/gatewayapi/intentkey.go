@@ -2,8 +2,8 @@ package gatewayapi
 
 import "github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 
-// intentKey is a route.Intent without an experiment and without managed routes, as a comparable value. Most calls have
-// such an Intent, for a route that matched the same Intent in the previous call.
+// intentKey is a route.Intent without an experiment, managed routes and an error, as a comparable value. Most calls
+// have such an Intent, for a route that matched the same Intent in the previous call.
 type intentKey struct {
 	kind                                       route.Kind
 	rollout, uid, namespace                    string
@@ -13,13 +13,15 @@ type intentKey struct {
 	setsWeights, removesManaged                bool
 	stableWeight, canaryWeight                 int32
 	schemaHasRuleNames, schemaHasMirrorPercent bool
+	sessions                                   route.Sessions
+	keepsSessions, schemaHasSessions           bool
 }
 
 // intentKeyOf returns the intentKey of intent; ok is false if it has none.
 func intentKeyOf(intent route.Intent) (key intentKey, ok bool) {
 	hasManaged := intent.ManagedRoutes != nil && len(*intent.ManagedRoutes) > 0
 	hasExperiment := intent.Weights != nil && len(intent.Weights.Others) > 0
-	if hasManaged || hasExperiment || len(intent.GoneOwners) > 0 {
+	if hasManaged || hasExperiment || len(intent.GoneOwners) > 0 || intent.SessionsError != nil {
 		return intentKey{}, false
 	}
 	key = intentKey{
@@ -27,6 +29,7 @@ func intentKeyOf(intent route.Intent) (key intentKey, ok bool) {
 		stable: intent.Stable, canary: intent.Canary, rule: intent.RuleName,
 		hasLabel: intent.Label != nil, setsWeights: intent.Weights != nil, removesManaged: intent.ManagedRoutes != nil,
 		schemaHasRuleNames: intent.HasRuleNames, schemaHasMirrorPercent: intent.HasMirrorPercent,
+		sessions: intent.Sessions, keepsSessions: intent.KeepsSessions, schemaHasSessions: intent.HasSessions,
 	}
 	if intent.Label != nil {
 		key.label = *intent.Label

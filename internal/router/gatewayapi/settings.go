@@ -45,19 +45,6 @@ const (
 // defaultLabelValue is the default value of the in-progress label.
 const defaultLabelValue = "in-progress"
 
-// stickinessKey is a key of the router kedify/http. Here the Gateway decides which version receives the requests of a
-// client: by sessionPersistence of the rule, which the router leaves as it is. A session persists even if the weight of
-// its backend is 0 (GEP-1619), so an abort with this field would not remove users from the canary. Whether a Gateway has
-// the field cannot be read: package features of Gateway API 1.6 has no name for it, so no GatewayClass lists it, and no
-// condition of a route reports that it is ignored.
-const stickinessKey = "stickiness"
-
-// errStickiness is the error for stickinessKey.
-var errStickiness = errors.New(configField + " has the key " + stickinessKey + ", which this router cannot " +
-	"implement: sessions of a Gateway take precedence over weights, even over weight 0 (GEP-1619), so that an abort would " +
-	"leave users on the aborted version, and no GatewayClass reports whether it has sessions: remove the key, and use the " +
-	"router kedify/http, or a header route for selected users")
-
 // kinds returns the kinds of routes, in the order in which they are handled.
 func kinds() []route.Kind {
 	return []route.Kind{route.HTTPRoute, route.GRPCRoute, route.TCPRoute, route.TLSRoute, route.UDPRoute}
@@ -75,6 +62,10 @@ type settings struct {
 	routes     []reference // in the order of kinds; within a kind, those of the list first
 	selections []selection
 	label      *route.Label // nil if the label is disabled
+	sessions   route.Sessions
+	// sessionsErr is the error of stickinessKey. It concerns only requests that raise a weight: see
+	// route.Intent.SessionsError.
+	sessionsErr error
 }
 
 // reference is one route in the configuration of a Rollout.
@@ -133,7 +124,7 @@ type rawConfig map[string]json.RawMessage
 // keys returns all keys of the configuration, sorted.
 func keys() []string {
 	all := []string{
-		namespaceKey, labelOffKey, labelKeyKey, labelValueKey, verifyKey, configMapKey, skipKey,
+		namespaceKey, labelOffKey, labelKeyKey, labelValueKey, verifyKey, configMapKey, skipKey, stickinessKey,
 		engine.SafePromotionKey, engine.ImmediateAbortKey, engine.LimitWeightKey,
 	}
 	for _, kind := range kinds() {
@@ -147,9 +138,6 @@ func keys() []string {
 func canonical(raw map[string]json.RawMessage) (rawConfig, error) {
 	all, config := keys(), rawConfig{}
 	for _, key := range slices.Sorted(maps.Keys(raw)) {
-		if strings.EqualFold(key, stickinessKey) {
-			return nil, errStickiness
-		}
 		at := slices.IndexFunc(all, func(name string) bool { return strings.EqualFold(name, key) })
 		if at < 0 {
 			return nil, fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s", configField, key,
@@ -199,6 +187,7 @@ func (c rawConfig) settings(namespace string) (settings, error) {
 			return settings{}, err
 		}
 	}
+	chosen.sessions, chosen.sessionsErr = c.stickiness(&chosen)
 	if labelOff {
 		chosen.label = nil
 		return chosen, nil

@@ -18,7 +18,7 @@ const field = `spec.strategy.canary.trafficRouting.plugins["argoproj-labs/gatewa
 const allKeys = "configMap, disableInProgressLabel, grpcRoute, grpcRouteRuleName, grpcRouteSelector, grpcRoutes, " +
 	"httpRoute, httpRouteRuleName, httpRouteSelector, httpRoutes, " +
 	"immediateAbort, inProgressLabelKey, inProgressLabelValue, limitWeightToReadyPods, namespace, safePromotion, skipManagedRoutesOnSetWeight, " +
-	"tcpRoute, tcpRouteRuleName, tcpRouteSelector, tcpRoutes, tlsRoute, " +
+	"stickiness, tcpRoute, tcpRouteRuleName, tcpRouteSelector, tcpRoutes, tlsRoute, " +
 	"tlsRouteRuleName, tlsRouteSelector, tlsRoutes, udpRoute, udpRouteRuleName, udpRouteSelector, udpRoutes, " +
 	"verifyRouteStatus"
 
@@ -57,12 +57,6 @@ func TestInvalidConfigurations(t *testing.T) {
 			`.verifyRouteStatus is "no": write true or false`},
 		"a label's key": {`{"httpRoute":"web","inProgressLabelKey":"a b"}`, field +
 			`.inProgressLabelKey is "a b", which cannot be a label's key: `},
-		"stickiness": {`{"httpRoute":"web","stickiness":{"cookie":{}}}`, field + ` has the key stickiness, which this router ` +
-			`cannot implement: sessions of a Gateway take precedence over weights, even over weight 0 (GEP-1619), so that an ` +
-			`abort would leave users on the aborted version, and no GatewayClass reports whether it has sessions: remove the ` +
-			`key, and use the router kedify/http, or a header route for selected users`},
-		"stickiness as null":         {`{"httpRoute":"web","stickiness":null}`, field + " has the key stickiness"},
-		"stickiness in another case": {`{"httpRoute":"web","Stickiness":null}`, field + " has the key stickiness"},
 		"a label's value": {`{"httpRoute":"web","inProgressLabelValue":"a b"}`, field +
 			`.inProgressLabelValue is "a b", which cannot be a label's value: `},
 		"a selector that is none": {`{"httpRouteSelector":"app=web"}`, field +

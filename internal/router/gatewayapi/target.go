@@ -57,12 +57,16 @@ func (t *target) Await(ctx context.Context, live *object, done func(*object) boo
 // completeIntent returns the intent with the fields that depend on the route.
 func (t *target) completeIntent(ctx context.Context) (route.Intent, error) {
 	schema, err := t.client.catalog.lookup(ctx, t.kind)
+	if err == nil && !schema.hasSessions && t.intent.SplitsSessions() {
+		schema, err = t.client.catalog.lookupWithin(ctx, t.kind, missingFieldTTL)
+	}
 	if err != nil {
 		return route.Intent{}, err
 	}
 	intent := t.intent
 	intent.Kind, intent.RuleName = t.kind, t.ruleName
 	intent.HasRuleNames, intent.HasMirrorPercent = schema.hasRuleNames, schema.hasMirrorPercent
+	intent.HasSessions = schema.hasSessions
 	switch {
 	case !t.kind.HeaderRoutes() && !t.kind.MirrorRoutes():
 		intent.ManagedRoutes = nil
@@ -165,10 +169,13 @@ func (t *target) CheckWritten(ctx context.Context, live *object) error {
 }
 
 // DataPlaneState returns Applied if the route's Gateways have accepted its current generation, by the conditions in its
-// status.
-func (*target) DataPlaneState(_ context.Context, live *object) (engine.DataPlaneState, string) {
+// status, and none reports that it does not implement the sessions of the Rollout.
+func (t *target) DataPlaneState(_ context.Context, live *object) (engine.DataPlaneState, string) {
 	accepted, reason := route.Accepted(live.content)
+	problem := t.sessionProblem(live)
 	switch {
+	case problem != "":
+		return engine.NotApplied, problem
 	case accepted:
 		return engine.Applied, ""
 	case route.HasStatus(live.content):
@@ -178,9 +185,26 @@ func (*target) DataPlaneState(_ context.Context, live *object) (engine.DataPlane
 	}
 }
 
+// sessionProblem returns why the route's Gateways do not implement the Rollout's sessions, and the fix; empty if none
+// reports that.
+func (t *target) sessionProblem(live *object) string {
+	problem := ""
+	if t.intent.SplitsSessions() {
+		problem = route.SessionProblem(live.content)
+	}
+	if problem == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s: the Gateway may not implement the sessions: correct the cause in this condition, or remove %s "+
+		"from %s", problem, stickinessKey, configField)
+}
+
 // AcceptUnverified accepts the spec alone after statusTimeout, or immediately if no Gateway has ever reported on the
-// route.
+// route. It never does if a Gateway reports that it does not implement the Rollout's sessions.
 func (t *target) AcceptUnverified(live *object, wait engine.Wait) (engine.UnverifiedReason, bool) {
+	if t.sessionProblem(live) != "" {
+		return engine.UnverifiedReason{}, false
+	}
 	fix := fmt.Sprintf("check its status and its Gateway, or, if the Gateway reports no status, write %s: false in %s",
 		verifyKey, configField)
 	if !route.HasStatus(live.content) && !live.created.IsZero() && time.Since(live.created) > statusTimeout {

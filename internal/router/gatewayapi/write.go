@@ -21,7 +21,7 @@ func (t *target) write(ctx context.Context, staged, content map[string]any) erro
 	if staged == nil {
 		return t.update(ctx, content)
 	}
-	if _, err := t.client.update(ctx, t.kind, t.name, staged); err != nil {
+	if _, err := t.put(ctx, staged); err != nil {
 		return err
 	}
 	t.log.InfoContext(ctx, "staging managed route change with a rule that matches no request", "rollout", t.rollout,
@@ -43,11 +43,49 @@ func (t *target) write(ctx context.Context, staged, content map[string]any) erro
 
 // update writes the route. After the last Rollout on it has ended, it also releases the fields.
 func (t *target) update(ctx context.Context, content map[string]any) error {
-	stored, err := t.client.update(ctx, t.kind, t.name, content)
+	stored, err := t.put(ctx, content)
 	if err == nil {
 		t.release(ctx, stored)
 	}
 	return err
+}
+
+// put writes content to the route and returns the stored route in JSON. If the API server does not know the Rollout's
+// sessions, because the CustomResourceDefinition was replaced since its schema was read, or the schema may not be read,
+// it rejects the write. Then put plans and writes the change without sessions, which is an error if weights rise.
+func (t *target) put(ctx context.Context, content map[string]any) ([]byte, error) {
+	if !t.intent.SplitsSessions() {
+		return t.client.update(ctx, t.kind, t.name, content, dropUnknown)
+	}
+	stored, err := t.client.update(ctx, t.kind, t.name, content, rejectUnknown)
+	if !isUnknownSession(err) {
+		return stored, err
+	}
+	t.client.catalog.invalidate(t.kind)
+	return t.putWithoutSessions(ctx)
+}
+
+// putWithoutSessions is put for a CustomResourceDefinition without sessions.
+func (t *target) putWithoutSessions(ctx context.Context) ([]byte, error) {
+	live, err := t.GetLive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	intent, err := t.completeIntent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	intent.HasSessions = false
+	content, report, err := t.apply(ctx, live, &intent)
+	if err != nil {
+		return nil, err
+	}
+	t.log.WarnContext(ctx, "writing weights without the sessions", "rollout", t.rollout, "route", t.String(), "error",
+		report.SessionError)
+	if !report.Changed {
+		return nil, nil
+	}
+	return t.client.update(ctx, t.kind, t.name, content, dropUnknown)
 }
 
 // release makes this router own no field of the route if no Rollout is active on it. document is the route in JSON; nil

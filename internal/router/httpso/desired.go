@@ -17,7 +17,9 @@ type desiredState struct {
 	split         router.Split
 	setsWeights   bool                 // false leaves the weights as they are
 	managedRoutes []managedroute.Route // all header and mirror routes
+	endsCanary    bool                 // in an abort or a rollback
 	stickiness    affinity.Key
+	stickinessErr error // the configured stickiness is invalid
 }
 
 // backends returns the split in the order of the annotation: stable, canary, others.
@@ -41,8 +43,12 @@ type routingTexts struct {
 // (the Services of a ping-pong Rollout swap after each promotion, or the object names the canary Service), a single
 // entry keeps the requests on the stable Service. Managed routes refer to the second entry of the weights as the
 // canary, so they need weights, also at 0. Stickiness decides between entries, so it exists together with two of them.
+// If the configured one is invalid, that of live stays.
 func (d desiredState) annotations(live *object) routingTexts {
 	texts := routingTexts{managedRoutes: managedroute.Format(d.managedRoutes), stickiness: affinity.Format(d.stickiness)}
+	if d.stickinessErr != nil {
+		texts.stickiness = live.stickiness
+	}
 	stable, canary := d.split.Stable.Service, d.split.Canary.Service
 	switch {
 	case !d.setsWeights && (texts.managedRoutes == "" || isCanary(live.weightedBackends, canary)):
@@ -58,6 +64,15 @@ func (d desiredState) annotations(live *object) routingTexts {
 		return routingTexts{}
 	}
 	return texts
+}
+
+// stickinessProblem returns why the weights do not have the configured stickiness; nil for none. In an abort or a
+// rollback that does not matter.
+func (d desiredState) stickinessProblem() error {
+	if d.endsCanary || !d.setsWeights || d.split.IsStableOnly() {
+		return nil
+	}
+	return d.stickinessErr
 }
 
 // isCanary reports whether service is the second entry of an annotation weighted-backends, where managed routes expect

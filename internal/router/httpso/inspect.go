@@ -13,6 +13,9 @@ import (
 // router. It is for programs that inspect Rollouts; the error is that of the router's calls.
 func ObjectOf(rollout *v1alpha1.Rollout) (string, error) {
 	chosen, err := settingsOf(rollout)
+	if err == nil {
+		err = chosen.stickinessErr
+	}
 	if err != nil {
 		return "", fmt.Errorf("rollout %q: %w", router.NameOf(rollout), err)
 	}

@@ -8,7 +8,6 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
@@ -65,7 +64,7 @@ func (c *configuration) Targets(ctx context.Context, request engine.Request) ([]
 		return nil, nil
 	}
 	name := types.NamespacedName{Namespace: request.Rollout.Namespace, Name: c.settings.object}
-	configured := c.target(request, name, c.settings.stickiness)
+	configured := c.target(request, name)
 	if err := split.Validate(configured.desired.backends()); err != nil {
 		return nil, fmt.Errorf("rollout %q: the Services of spec.strategy.canary and its experiments: %w",
 			configured.desired.rollout, err)
@@ -79,7 +78,7 @@ func (c *configuration) Targets(ctx context.Context, request engine.Request) ([]
 	names, listForbidden, err := c.client.objectsOf(ctx, request, configured.desired.object)
 	targets := make([]engine.Target[*object], 0, len(names))
 	for _, name := range names {
-		t := c.target(request, name, c.settings.stickiness)
+		t := c.target(request, name)
 		t.listForbidden = listForbidden
 		targets = append(targets, t)
 	}
@@ -94,7 +93,7 @@ func (r *routing) OwnedTargets(request engine.Request) []engine.Target[*object] 
 	}
 	targets := make([]engine.Target[*object], 0, len(objects))
 	for _, marked := range objects {
-		targets = append(targets, r.target(request, marked.name, affinity.Key{}))
+		targets = append(targets, r.target(request, marked.name))
 	}
 	return targets
 }
@@ -102,11 +101,18 @@ func (r *routing) OwnedTargets(request engine.Request) []engine.Target[*object] 
 // CheckManagedRoutes returns nil: Targets validates the routes.
 func (*routing) CheckManagedRoutes(*v1alpha1.Rollout, string) error { return nil }
 
-// target returns the object of that name, bound to request.
-func (r *routing) target(request engine.Request, name types.NamespacedName, stickiness affinity.Key) *target {
+// target returns the object of that name, bound to request, with the stickiness of the configuration.
+func (c *configuration) target(request engine.Request, name types.NamespacedName) *target {
+	t := c.routing.target(request, name)
+	t.desired.stickiness, t.desired.stickinessErr = c.settings.stickiness, c.settings.stickinessErr
+	return t
+}
+
+// target returns the object of that name, bound to request, without stickiness.
+func (r *routing) target(request engine.Request, name types.NamespacedName) *target {
 	return &target{routing: r, desired: desiredState{
 		rollout: request.Name(), object: name, owner: ownerOf(request.Rollout),
 		split: request.Split, setsWeights: request.SetsWeights, managedRoutes: request.ManagedRoutes,
-		stickiness: stickiness,
+		endsCanary: request.EndsCanary(),
 	}}
 }

@@ -32,6 +32,8 @@ type settings struct {
 
 	object     string // name of the HTTPScaledObject
 	stickiness affinity.Key
+	// stickinessErr is the error of stickinessKey. It concerns only requests that raise a weight: see target.Plan.
+	stickinessErr error
 }
 
 // settingsOf parses the router's configuration in rollout. Unknown keys are errors, so that a misspelled key is
@@ -58,7 +60,7 @@ func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
 			isOn, err = parseBool(config, key)
 			chosen.WeightLimit = engine.WeightLimitOf(isOn)
 		case stickinessKey:
-			chosen.stickiness, err = parseStickiness(config[key])
+			chosen.stickiness, chosen.stickinessErr = parseStickiness(config[key])
 		default:
 			err = fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s, %s, %s, %s, %s and %s", configField,
 				key, objectKey, engine.ImmediateAbortKey, engine.LimitWeightKey, engine.SafePromotionKey, stickinessKey, verifyKey)

@@ -189,13 +189,88 @@ func TestInvalidStickinessWritesNothing(t *testing.T) {
 			t.Parallel()
 			api := routertest.NewAPIServer(t, routertest.ScaledObject(weighted(at20)))
 			rollout := routertest.Rollout(httpso.Type, `{"httpScaledObjectName":"web","stickiness":`+test.stickiness+`}`)
-			err := newRouter(api).SetWeight(t.Context(), rollout, 20, nil)
-			const field = `rollout "shop/web": spec.strategy.canary.trafficRouting.plugins["kedify/http"].stickiness: `
-			if err == nil || !strings.HasPrefix(err.Error(), field) || !strings.Contains(err.Error(), test.want) {
+			err := newRouter(api).SetWeight(t.Context(), rollout, 50, nil)
+			const field = `spec.strategy.canary.trafficRouting.plugins["kedify/http"].stickiness: `
+			if err == nil || !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error is\n%v, want\n%s…%s", err, field, test.want)
+			}
+			_, err = httpso.ObjectOf(rollout)
+			if err == nil || !strings.HasPrefix(err.Error(), `rollout "shop/web": `+field) {
+				t.Errorf("ObjectOf: error is\n%v, want\n%s", err, field)
 			}
 			if writes := len(api.Requests(http.MethodPatch)); writes != 0 {
 				t.Errorf("%d writes, want none", writes)
+			}
+		})
+	}
+}
+
+// TestInvalidStickinessBlocksOnlyHigherWeights: the controller evaluates analyses after SetWeight, so an error at the
+// weight of the current step would keep a failing canary from being aborted. Until it is corrected, the stickiness of
+// the object stays.
+func TestInvalidStickinessBlocksOnlyHigherWeights(t *testing.T) {
+	t.Parallel()
+	at := func(weight string) string { return strings.NewReplacer("80", "90", "20", weight).Replace(at20) }
+	for name, test := range map[string]struct {
+		weight   int32
+		change   func(*v1alpha1.Rollout)
+		want     map[string]string
+		verified bool
+	}{
+		"the same weight": {
+			weight: 20, change: func(*v1alpha1.Rollout) {},
+			want: map[string]string{httpv1alpha1.AnnotationWeightedBackends: at20, httpv1alpha1.AnnotationStickiness: byCookie},
+		},
+		"a lower weight": {
+			weight: 10, change: func(*v1alpha1.Rollout) {},
+			want: map[string]string{
+				httpv1alpha1.AnnotationWeightedBackends: at("10"), httpv1alpha1.AnnotationStickiness: byCookie,
+			},
+		},
+		"an abort in several steps": {
+			weight: 10, verified: true,
+			change: func(rollout *v1alpha1.Rollout) {
+				rollout.Status.Abort, rollout.Spec.Strategy.Canary.DynamicStableScale = true, true
+			},
+			want: map[string]string{
+				httpv1alpha1.AnnotationWeightedBackends: at("10"), httpv1alpha1.AnnotationStickiness: byCookie,
+			},
+		},
+		"a rollback in several steps": {
+			weight: 10, verified: true,
+			change: func(rollout *v1alpha1.Rollout) { rollout.Status.StableRS, rollout.Status.CurrentPodHash = "old", "old" },
+			want: map[string]string{
+				httpv1alpha1.AnnotationWeightedBackends: at("10"), httpv1alpha1.AnnotationStickiness: byCookie,
+			},
+		},
+		"an abort": {
+			weight: 0, change: func(rollout *v1alpha1.Rollout) { rollout.Status.Abort = true }, verified: true,
+			want: map[string]string{httpv1alpha1.AnnotationWeightedBackends: "", httpv1alpha1.AnnotationStickiness: ""},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			annotations := weighted(at20)
+			annotations[httpv1alpha1.AnnotationStickiness] = byCookie
+			api := routertest.NewAPIServer(t, routertest.ScaledObject(annotations))
+			rollout := routertest.Rollout(httpso.Type,
+				`{"httpScaledObjectName":"web","verifyDataPlane":false,"stickiness":{"cookie":{"sameSite":"None"}}}`)
+			test.change(rollout)
+			router := newRouter(api)
+			if err := router.RemoveManagedRoutes(t.Context(), rollout); err != nil {
+				t.Errorf("RemoveManagedRoutes: %v", err)
+			}
+			if err := router.SetWeight(t.Context(), rollout, test.weight, nil); err != nil {
+				t.Errorf("SetWeight(%d): %v", test.weight, err)
+			}
+			for annotation, want := range test.want {
+				if got := api.Object("shop", "web").Annotations[annotation]; got != want {
+					t.Errorf("%s is %s, want %s", annotation, got, want)
+				}
+			}
+			verified, err := router.VerifyWeight(t.Context(), rollout, test.weight, nil)
+			if err != nil || verified != test.verified {
+				t.Errorf("VerifyWeight: %v, %v; want %v", verified, err, test.verified)
 			}
 		})
 	}

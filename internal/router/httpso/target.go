@@ -12,6 +12,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/router"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 )
 
@@ -64,9 +65,13 @@ func (t *target) Await(ctx context.Context, live *object, done func(*object) boo
 
 // Plan writes the weights, stable first, the managed routes and the stickiness to their annotations, or removes all if
 // the stable Service gets all requests. It overwrites other writers, except another Rollout that exists and references
-// the object: that is an error.
+// the object: that is an error. An invalid stickiness is an error only for weights that rise: lower and equal weights
+// must not depend on it, because an analysis that aborts the Rollout follows after them.
 func (t *target) Plan(ctx context.Context, live *object) (engine.Change, error) {
 	if err := t.checkOwner(ctx, live); err != nil {
+		return engine.Change{}, err
+	}
+	if err := t.desired.stickinessProblem(); err != nil && t.raises(live) {
 		return engine.Change{}, err
 	}
 	ownerMark, warnings := t.desired.ownerMark(live), t.warnings(live)
@@ -90,18 +95,28 @@ func (t *target) Plan(ctx context.Context, live *object) (engine.Change, error) 
 	}, nil
 }
 
-// warnings warns that all requests of other triggers may go to the stable Service.
-func (t *target) warnings(live *object) []string {
-	if !t.listForbidden || live.scaledObject == "" {
-		return nil
-	}
-	return []string{fmt.Sprintf("cannot list the HTTPScaledObjects of other triggers of ScaledObject %q; if there are "+
-		"any, they are not part of the "+
-		"canary: allow the controller's ServiceAccount to list httpscaledobjects: apply the ClusterRole "+
-		"argo-rollouts-kedify-http", live.scaledObject)}
+// raises reports whether the request gives the canary or an experiment more weight than it has in live.
+func (t *target) raises(live *object) bool {
+	desired := append([]router.Backend{t.desired.split.Canary}, t.desired.split.Others...)
+	return slices.ContainsFunc(desired, func(b router.Backend) bool { return b.Weight > t.weightOf(live, b.Service) })
 }
 
-// CheckWritten returns nil if the object has the annotations exactly as Plan writes them.
+// warnings warns about an invalid stickiness, and that all requests of other triggers may go to the stable Service.
+func (t *target) warnings(live *object) []string {
+	var warnings []string
+	if err := t.desired.stickinessProblem(); err != nil {
+		warnings = append(warnings, err.Error())
+	}
+	if !t.listForbidden || live.scaledObject == "" {
+		return warnings
+	}
+	return append(warnings, fmt.Sprintf("cannot list the HTTPScaledObjects of other triggers of ScaledObject %q; if "+
+		"there are any, they are not part of the "+
+		"canary: allow the controller's ServiceAccount to list httpscaledobjects: apply the ClusterRole "+
+		"argo-rollouts-kedify-http", live.scaledObject))
+}
+
+// CheckWritten returns nil if the object has the annotations exactly as Plan writes them, and the stickiness is valid.
 func (t *target) CheckWritten(_ context.Context, live *object) error {
 	if other, ok := t.desired.otherOwner(live); ok {
 		return fmt.Errorf("%w: rollout %q", errOwned, other.rollout)
@@ -109,7 +124,7 @@ func (t *target) CheckWritten(_ context.Context, live *object) error {
 	if !t.desired.matches(live) {
 		return errDiffers
 	}
-	return nil
+	return t.desired.stickinessProblem()
 }
 
 // DataPlaneState returns Applied if, by the interceptor's report, there is a Ready proxy and all of them have ACKed the
@@ -188,12 +203,17 @@ func (t *target) HasCanaryTraffic(live *object) bool {
 
 // CanaryWeight returns the weight of the canary Service in the annotation, if that is this Rollout's.
 func (t *target) CanaryWeight(live *object) uint32 {
+	return t.weightOf(live, t.desired.split.Canary.Service)
+}
+
+// weightOf returns the weight of a Service in the annotation, if that is this Rollout's.
+func (t *target) weightOf(live *object, service string) uint32 {
 	if _, ok := t.desired.otherOwner(live); ok {
 		return 0
 	}
 	backends, _ := split.Parse(live.weightedBackends) // an invalid annotation gives no weight
 	for _, backend := range backends {
-		if backend.Service == t.desired.split.Canary.Service {
+		if backend.Service == service {
 			return backend.Weight
 		}
 	}

@@ -10,6 +10,9 @@ import (
 // configField is the router's configuration in a Rollout, as messages name it.
 const configField = `spec.strategy.canary.trafficRouting.plugins["kedify/http"]`
 
+// stickinessField begins the errors of the key stickiness, which concern the weights of an object.
+const stickinessField = `HTTPScaledObject "shop/web" of rollout "shop/web": ` + configField + `.stickiness`
+
 // UnprivilegedAccount is the account of a plugin without permissions, in the situation Forbidden.
 const UnprivilegedAccount = "system:serviceaccount:default:unprivileged"
 
@@ -251,25 +254,25 @@ func invalidConfigurations() []InvalidCall {
 		{
 			Name:   "stickiness by nothing",
 			Config: `{"httpScaledObjectName":"web","stickiness":true}`, Weight: 20, After: "=",
-			Want: `rollout "shop/web": ` + configField + `.stickiness: not a mapping with one of the keys cookie, header and ` +
+			Want: stickinessField + `: not a mapping with one of the keys cookie, header and ` +
 				`sourceAddress: write {cookie: {}} or {header: <name>} there`,
 		},
 		{
 			Name:   "stickiness by two things",
 			Config: `{"httpScaledObjectName":"web","stickiness":{"cookie":{},"header":"x-user"}}`, Weight: 20, After: "=",
-			Want: `rollout "shop/web": ` + configField + `.stickiness: not a mapping with one of the keys cookie, header and ` +
+			Want: stickinessField + `: not a mapping with one of the keys cookie, header and ` +
 				`sourceAddress: 2 of them are set: write exactly one: write {cookie: {}} or {header: <name>} there`,
 		},
 		{
 			Name:   "a cookie that browsers reject",
 			Config: `{"httpScaledObjectName":"web","stickiness":{"cookie":{"sameSite":"None"}}}`, Weight: 20, After: "=",
-			Want: `rollout "shop/web": ` + configField + `.stickiness: invalid cookie: sameSite None: browsers accept it only ` +
+			Want: stickinessField + `: invalid cookie: sameSite None: browsers accept it only ` +
 				`with secure: true: set that too`,
 		},
 		{
 			Name:   "a header that names no client",
 			Config: `{"httpScaledObjectName":"web","stickiness":{"header":"Host"}}`, Weight: 20, After: "=",
-			Want: `rollout "shop/web": ` + configField + `.stickiness: invalid header: name "Host": it does not identify a ` +
+			Want: stickinessField + `: invalid header: name "Host": it does not identify a ` +
 				`client: name a header such as x-user-id`,
 		},
 		{

@@ -23,6 +23,8 @@ type RoutesServer struct {
 	tb testing.TB // fails if a test changes a route to an invalid object
 
 	objects map[string]*unstructured.Unstructured // by routeKey, all in one version, as in JSON; guarded by server.mu
+	// hasSessions is Schema.HasSessions of the stored kinds, whatever schema is published; guarded by server.mu.
+	hasSessions bool
 }
 
 // Schema is what the API server publishes about routes.
@@ -33,6 +35,8 @@ type Schema struct {
 	HasRuleNames bool
 	// HasMirrorPercent means that a mirror filter has a percentage.
 	HasMirrorPercent bool
+	// HasSessions means that rules have sessionPersistence: the CRDs are those of the experimental channel.
+	HasSessions bool
 	// IsUnpublished means that kinds are served, but their schema is not published yet.
 	IsUnpublished bool
 }
@@ -70,6 +74,7 @@ func NewRoutesInMemory(tb testing.TB, schema Schema, routes ...string) *RoutesSe
 func (s *RoutesServer) Publish(schema Schema) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.hasSessions = schema.HasSessions
 	maps.DeleteFunc(s.others, func(path string, _ any) bool { return strings.Contains(path, routesGroup) })
 	groupVersion := routesGroup + "/" + schema.Version
 	s.others["/apis/"+routesGroup] = metav1.APIGroup{
@@ -90,6 +95,9 @@ func (s *RoutesServer) Publish(schema Schema) {
 		if schema.HasMirrorPercent {
 			mirror["percent"] = object{"type": "integer"}
 		}
+		if schema.HasSessions {
+			rule["sessionPersistence"] = object{"properties": object{"sessionName": object{}, "type": object{}}}
+		}
 		rule["filters"] = object{"items": object{"properties": object{"requestMirror": object{"properties": mirror}}}}
 		schemas["gateway."+kind] = object{
 			"x-kubernetes-group-version-kind": []object{{"group": routesGroup, "version": schema.Version, "kind": kind}},
@@ -102,6 +110,14 @@ func (s *RoutesServer) Publish(schema Schema) {
 	if !schema.IsUnpublished {
 		s.others["/openapi/v3/apis/"+groupVersion] = object{"components": object{"schemas": schemas}}
 	}
+}
+
+// DropSessions makes the server store no sessions any more, while it still publishes the schema with them: the CRDs have
+// just been replaced.
+func (s *RoutesServer) DropSessions() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hasSessions = false
 }
 
 // routeKey returns the path of a route without its version, e.g. /httproutes/shop/web.

@@ -2,6 +2,7 @@ package routertest
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -85,10 +86,34 @@ func (s *RoutesServer) serveObject(w http.ResponseWriter, r *http.Request, parts
 			respondError(w, apierrors.NewConflict(resource, parts[6], errors.New("the object has been modified")))
 			return
 		}
+		if err := s.pruneSessions(written, r.URL.Query().Get("fieldValidation")); err != nil {
+			respondError(w, err)
+			return
+		}
 		written.Object["status"] = object.Object["status"] // a PUT of the object does not change the subresource
 		s.put(written)
 		respond(w, http.StatusOK, written)
 	}
+}
+
+// pruneSessions removes the sessions of rules if the stored kinds have none. With strict validation that is an error.
+func (s *RoutesServer) pruneSessions(written *unstructured.Unstructured, validation string) *apierrors.StatusError {
+	rules, _, _ := unstructured.NestedSlice(written.Object, "spec", "rules")
+	for i, value := range rules {
+		rule, _ := value.(map[string]any)
+		if _, has := rule["sessionPersistence"]; !has || s.hasSessions {
+			continue
+		}
+		if validation == "Strict" {
+			return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: strict decoding error: "+
+				"unknown field %q", written.GetKind(), "v1", written.GetKind(), fmt.Sprintf("spec.rules[%d].sessionPersistence", i)))
+		}
+		delete(rule, "sessionPersistence")
+	}
+	if len(rules) > 0 {
+		written.Object["spec"].(map[string]any)["rules"] = rules
+	}
+	return nil
 }
 
 // list sends the routes of a kind, of one namespace or all.

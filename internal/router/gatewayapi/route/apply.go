@@ -27,7 +27,9 @@ func Apply(object map[string]any, want Intent) (map[string]any, Report, error) {
 	}
 	active := d.updateRecord()
 	changed := d.finish()
-	return changed, Report{Changed: !equal(object, changed), Active: active, Warnings: d.warnings}, nil
+	return changed, Report{
+		Changed: !equal(object, changed), Active: active, Warnings: d.warnings, SessionError: d.sessionError,
+	}, nil
 }
 
 // applyIntent applies the Intent to rules and backends.
@@ -44,17 +46,7 @@ func (d *draft) applyIntent() error {
 		}
 	}
 	if weights != nil {
-		before := d.ownEntry()
-		if err := d.removeDestinations(d.intent.Rollout, append(before.Services, d.intent.Stable, d.intent.Canary),
-			before.Destinations); err != nil {
-			return err
-		}
-		if before.Weighted && before.Rule != "" && before.Rule != d.scope() {
-			if err := d.resetScope(sources, before.Rule, *weights); err != nil {
-				return err
-			}
-		}
-		if err := d.setWeights(sources, *weights); err != nil {
+		if err := d.applyWeights(sources, *weights); err != nil {
 			return err
 		}
 	}
@@ -62,6 +54,29 @@ func (d *draft) applyIntent() error {
 		return nil
 	}
 	return d.setManaged(sources, *managed)
+}
+
+// applyWeights applies the weights, the destinations of an experiment, and the sessions.
+func (d *draft) applyWeights(sources []*rule, weights Weights) error {
+	own := d.ownSessions(sources)
+	keeps, err := d.planSessions(sources, own, weights)
+	if err != nil {
+		return err
+	}
+	before := d.ownEntry()
+	if err := d.removeDestinations(d.intent.Rollout, append(before.Services, d.intent.Stable, d.intent.Canary),
+		before.Destinations); err != nil {
+		return err
+	}
+	if before.Weighted && before.Rule != "" && before.Rule != d.scope() {
+		if err := d.resetScope(sources, before.Rule, weights); err != nil {
+			return err
+		}
+	}
+	if err := d.setWeights(sources, weights); err != nil {
+		return err
+	}
+	return d.setSessions(sources, own, keeps)
 }
 
 // checkOwner returns an OwnedError if another Rollout is active on the route with one of the same Services.
@@ -94,6 +109,11 @@ func (d *draft) removeGone() error {
 		}
 		d.removeManaged(rollout)
 		d.warnUnmatched(rollout)
+		namespace, _, _ := strings.Cut(rollout, "/")
+		none := func(*rule) bool { return false }
+		if err := d.removeSessions(rollout, entry.sessions(namespace), none); err != nil {
+			return err
+		}
 		if err := d.removeDestinations(rollout, entry.Services, entry.Destinations); err != nil {
 			return err
 		}
@@ -111,7 +131,7 @@ func (d *draft) updateRecord() bool {
 	slices.Sort(entry.Services)
 	if d.intent.Weights != nil {
 		entry.Weighted = !d.intent.Weights.IsStableOnly()
-		entry.Rule, entry.Destinations = "", nil
+		entry.Rule, entry.Destinations, entry.Sessions = "", nil, d.sessions
 		if entry.Weighted {
 			entry.Rule = d.scope()
 		}

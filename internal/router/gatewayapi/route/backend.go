@@ -161,8 +161,7 @@ func (d *draft) noRuleError(search serviceSearch) error {
 // rules.
 func (d *draft) setWeights(sources []*rule, weights Weights) error {
 	for _, r := range d.rules {
-		isCopy := r.owner == d.intent.Rollout || r.owner != "" && d.intent.RuleName == ""
-		if !isCopy && !slices.Contains(sources, r) {
+		if !d.isWeighted(r, sources) {
 			continue
 		}
 		backends, stable, canary, hasBoth, err := d.servicePair(r)
@@ -179,6 +178,12 @@ func (d *draft) setWeights(sources []*rule, weights Weights) error {
 		}
 	}
 	return nil
+}
+
+// isWeighted reports whether setWeights applies to a rule: a source, or a managed rule that can be a copy of one.
+func (d *draft) isWeighted(r *rule, sources []*rule) bool {
+	isCopy := r.owner == d.intent.Rollout || r.owner != "" && d.intent.RuleName == ""
+	return isCopy || slices.Contains(sources, r)
 }
 
 // addDestinations adds an experiment's Services directly after the canary: copies of its backendRef, so with its
@@ -246,19 +251,25 @@ func (d *draft) removeDestinations(rollout string, services, destinations []stri
 	return nil
 }
 
-// canaryWeight returns the highest weight of the canary in the sources.
-func (d *draft) canaryWeight(sources []*rule) int32 {
+// highestWeight returns the highest weight of a Service in the sources; 0 if none has it. A missing weight is 1, as in
+// the API.
+func (d *draft) highestWeight(sources []*rule, service string) int32 {
 	var highest int64
 	for _, r := range sources {
-		backends, _, canary, hasBoth, err := d.servicePair(r)
-		if err != nil || !hasBoth {
+		backends, err := r.backends()
+		if err != nil {
 			continue
 		}
-		weight, ok := numberField(backends[canary], "weight")
-		if !ok {
-			weight = defaultWeight
+		for _, ref := range backends {
+			if !d.isService(ref, service) {
+				continue
+			}
+			weight, ok := numberField(ref, "weight")
+			if !ok {
+				weight = defaultWeight
+			}
+			highest = max(highest, weight)
 		}
-		highest = max(highest, weight)
 	}
 	return int32(min(highest, maxWeight))
 }

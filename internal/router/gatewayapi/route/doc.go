@@ -9,6 +9,7 @@
 //
 //   - the weights of its stable and its canary Service, in every rule that has both as backends;
 //   - the backends that an experiment adds to such rules;
+//   - the sessions that it adds to such rules while requests are split;
 //   - its managed rules: copies of such rules for a header or a mirror route, after the user's rules if the position
 //     makes no difference, otherwise before them;
 //   - the in-progress label, and its entry in the annotation of Annotation, which exists only while the Rollout is

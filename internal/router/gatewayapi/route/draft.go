@@ -30,6 +30,9 @@ type draft struct {
 	record    record
 	unmatched map[string]map[string][]string // Rollout → managed route → marks that no rule has
 	warnings  []string
+
+	sessions     map[string]any // of the Rollout's rules, if the Intent has weights; nil for none
+	sessionError error          // Report.SessionError
 }
 
 // newDraft returns a draft of object.

@@ -77,10 +77,11 @@ func checkApply(t *testing.T, object map[string]any, want Intent) {
 	if again, second, err := Apply(changed, want); err != nil || second.Changed || second.Active != report.Active {
 		t.Errorf("the same once more: %+v after %+v, %v\n%s", second, report, err, cmp.Diff(changed, again))
 	}
-	if err := CheckSpec(changed, want); err != nil {
-		t.Errorf("Holds after Apply: %v", err)
+	if err := CheckSpec(changed, want); !sameText(err, report.SessionError) {
+		t.Errorf("CheckSpec after Apply: %v, want %v", err, report.SessionError)
 	}
 	Accepted(object)
+	SessionProblem(object)
 	CanaryWeight(object, want)
 	ownersOf(object)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 )
 
 // generator creates random routes and Intents: the same seed creates the same ones.
@@ -19,12 +20,22 @@ func pairs() [][2]string {
 	return [][2]string{{"app-stable", "app-canary"}, {"api-stable", "api-canary"}}
 }
 
+// hasStable reports whether the stable Service of shop/app is one of the backends.
+func hasStable(refs []any) bool {
+	return slices.ContainsFunc(refs, func(ref any) bool { return ref.(map[string]any)["name"] == pairs()[0][0] })
+}
+
 // object returns an HTTPRoute or a GRPCRoute with one to three rules, the first of which has both pairs. The pairs have
-// the weights 100 and 0 in every rule, as at rest.
+// the weights 100 and 0 in every rule, as at rest. Rules without the pair of shop/app may have sessions of their
+// author.
 func (g generator) object(kind Kind, named bool) map[string]any {
 	rules := []any{}
 	for i := range 1 + g.IntN(3) {
-		fields := map[string]any{"backendRefs": g.backends(i == 0)}
+		refs := g.backends(i == 0)
+		fields := map[string]any{"backendRefs": refs}
+		if !hasStable(refs) && g.IntN(2) == 0 {
+			fields[sessionField] = pick(g, append(someSessions(), Sessions{Name: "mine"})...).value()
+		}
 		if matches := g.matches(kind, i); len(matches) > 0 {
 			fields["matches"] = matches
 		}
@@ -97,7 +108,8 @@ func (g generator) matches(kind Kind, number int) []any {
 	return matches
 }
 
-// intent returns the Intent of a Rollout during a canary. The weights add up to 100.
+// intent returns the Intent of a Rollout during a canary. The weights add up to 100. Only the Rollout of the first pair
+// has sessions: a rule can have those of one Rollout.
 func (g generator) intent(kind Kind, named bool, pair int) Intent {
 	want := usual()
 	want.Kind, want.HasRuleNames = kind, named
@@ -127,7 +139,18 @@ func (g generator) intent(kind Kind, named bool, pair int) Intent {
 	if g.IntN(5) == 0 {
 		want.Label = nil
 	}
+	if pair == 0 {
+		want.Sessions = pick(g, append(someSessions(), Sessions{})...)
+		want.KeepsSessions = g.IntN(6) == 0
+	}
 	return want
+}
+
+// someSessions returns sessions of Rollouts and of authors.
+func someSessions() []Sessions {
+	return []Sessions{
+		{Name: "side"}, {Name: "side", Revision: "5c8d"}, {Name: "side", MaxAge: 90}, {Name: "x-session", Header: true},
+	}
 }
 
 // managed returns a header or a mirror route.

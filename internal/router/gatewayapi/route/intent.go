@@ -22,8 +22,8 @@ var (
 	// ErrOwned means that another Rollout sets the weights of the same Services. errors.As with *OwnedError returns the
 	// Rollout.
 	ErrOwned = errors.New("another Rollout sets the weights of these Services")
-	// ErrClash means that a user's rule has the name or the header match that a managed route needs, or that a user's
-	// backend is a destination.
+	// ErrClash means that a user's rule has the name or the header match that a managed route needs, that a user's backend
+	// is a destination, or that a user's rule has sessions.
 	ErrClash = errors.New("conflict with something that this Rollout does not own")
 	// ErrLimit means that the route would exceed a limit of the Gateway API: see the Max constants.
 	ErrLimit = errors.New("exceeds a limit of the Gateway API")
@@ -171,6 +171,15 @@ type Intent struct {
 	RuleName string
 	// Weights is the traffic split; nil leaves the weights and the destinations of an experiment as they are.
 	Weights *Weights
+	// Sessions are the sessions of clients while Weights split requests; the zero value removes those of the Rollout. It
+	// is ignored if Weights is nil.
+	Sessions Sessions
+	// SessionsError means that the configuration of the sessions is invalid. It is an error for weights that raise that of
+	// the canary or an experiment. Other weights are written, and the sessions stay as they are.
+	SessionsError error
+	// KeepsSessions is true in an abort or a rollback. Until the canary has no weight, the sessions of the Rollout stay on
+	// the rules that have them, and none are added, whatever Sessions and SessionsError are.
+	KeepsSessions bool
 	// ManagedRoutes is the full set of managed routes by precedence; nil leaves the existing ones, and an empty set
 	// removes them.
 	ManagedRoutes *[]ManagedRoute
@@ -183,6 +192,10 @@ type Intent struct {
 	// HasMirrorPercent is true if the schema in the cluster has spec.rules[].filters[].requestMirror.percent. If the field
 	// is pruned, all requests would be mirrored, so a percentage below 100 is an error.
 	HasMirrorPercent bool
+	// HasSessions is false if the schema in the cluster is known to have no spec.rules[].sessionPersistence. The field
+	// would be pruned, so Sessions are an error for weights that rise. (Only the experimental channel of the Gateway API
+	// has the field.)
+	HasSessions bool
 	// GoneOwners are Rollouts ("namespace/name") that do not exist any more or do not reference this route: their entries
 	// do not count as owners, and what they own on the route is removed.
 	GoneOwners []string
@@ -192,6 +205,9 @@ type Intent struct {
 type Report struct {
 	// Changed is true if the route differs from the original. Otherwise there is nothing to write.
 	Changed bool
+	// SessionError is why the rules do not have the Intent's sessions; nil if they have them, or if it has none. The
+	// weights are written nevertheless, because they do not rise. It is one of Warnings.
+	SessionError error
 	// Active is true if the Rollout is active on the route: its canary or an experiment has weight, or it has a managed
 	// rule.
 	Active bool

@@ -39,3 +39,6 @@ func (k Kind) HeaderRoutes() bool { return k == HTTPRoute || k == GRPCRoute }
 
 // MirrorRoutes reports whether rules of this kind can mirror requests.
 func (k Kind) MirrorRoutes() bool { return k == HTTPRoute || k == GRPCRoute }
+
+// Sessions reports whether rules of this kind can have sessions.
+func (k Kind) Sessions() bool { return k == HTTPRoute || k == GRPCRoute }

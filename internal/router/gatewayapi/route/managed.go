@@ -44,6 +44,9 @@ func (d *draft) deriveRules(sources []*rule, route ManagedRoute) ([]*rule, error
 			path: fmt.Sprintf("managed route %q for %s", route.Name, source.path),
 		}
 		delete(derived.fields, "name")
+		if route.Mirror == nil {
+			d.removeRolloutSessions(source, derived)
+		}
 		matches, err := d.combineMatches(derived, route)
 		if err != nil {
 			return nil, fmt.Errorf("managed route %q, %s: %w", route.Name, source.path, err)

@@ -97,8 +97,8 @@ func TestRemoveOwnersKeepsOtherWeights(t *testing.T) {
 }
 
 // TestNothingUnrelatedChanges: only what the Rollout owns changes. Without the managed rules, the destinations, the
-// record and the label, and with the original weights of the pair, the route is the original. The weights of each pair
-// and its destinations add up to 100 in every rule.
+// record, the label and the sessions, and with the original weights of the pair, the route is the original. The weights
+// of each pair and its destinations add up to 100 in every rule.
 func TestNothingUnrelatedChanges(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, g generator, kind Kind, named bool) {
@@ -107,6 +107,7 @@ func TestNothingUnrelatedChanges(t *testing.T) {
 		want := g.intent(kind, named, 0)
 		changed := must(t, original, want)
 		sums(t, changed, want.Weights != nil)
+		checkSessions(t, changed, want)
 		same(t, "the rest of the route", original, stripped(t, original, changed))
 	})
 }
@@ -149,6 +150,30 @@ func usersOf(users, rules []any) []any {
 	return found
 }
 
+// pairRules returns the rules in which shop/app has both Services.
+func pairRules(object map[string]any) []map[string]any {
+	var rules []map[string]any
+	for _, r := range object["spec"].(map[string]any)["rules"].([]any) {
+		one := map[string]any{"spec": map[string]any{"rules": []any{r}}}
+		eachPair(one, func([]any, map[string]any, map[string]any) { rules = append(rules, r.(map[string]any)) })
+	}
+	return rules
+}
+
+// checkSessions checks that the rules in which shop/app has both Services have exactly the sessions of want.
+func checkSessions(t *testing.T, object map[string]any, want Intent) {
+	t.Helper()
+	for i, fields := range pairRules(object) {
+		var sessions any
+		if want.SplitsSessions() {
+			sessions = want.Sessions.value()
+		}
+		if !equal(fields[sessionField], sessions) {
+			t.Errorf("rule %d with both Services has the sessions %v, want %v", i, fields[sessionField], sessions)
+		}
+	}
+}
+
 // eachPair calls visit for every rule in which shop/app has both Services.
 func eachPair(object map[string]any, visit func(refs []any, stable, canary map[string]any)) {
 	for _, r := range object["spec"].(map[string]any)["rules"].([]any) {
@@ -184,6 +209,9 @@ func stripped(t *testing.T, original, changed map[string]any) map[string]any {
 	eachPair(object, func(_ []any, stable, canary map[string]any) {
 		stable["weight"], canary["weight"] = int64(100), int64(0)
 	})
+	for _, fields := range pairRules(object) {
+		delete(fields, sessionField) // checkSessions has compared them, and no author has any there
+	}
 	metadata := object["metadata"].(map[string]any)
 	for field, key := range map[string]string{"annotations": Annotation, "labels": usual().Label.Key} {
 		if entries, is := metadata[field].(map[string]any); is {

@@ -6,12 +6,15 @@ import (
 	"slices"
 )
 
-// CheckSpec returns nil if the spec of object matches want, otherwise an ErrDiffers with the first difference, or an
-// error of Apply. Labels and the record are ignored: they route no requests.
+// CheckSpec returns nil if the spec of object matches want, otherwise an ErrDiffers with the first difference, an error
+// of Apply, or Report.SessionError. Labels and the record are ignored: they route no requests.
 func CheckSpec(object map[string]any, want Intent) error {
-	desired, _, err := Apply(object, want)
+	desired, report, err := Apply(object, want)
 	if err != nil {
 		return err
+	}
+	if report.SessionError != nil {
+		return report.SessionError
 	}
 	if difference := firstDifference("spec", object["spec"], desired["spec"]); difference != "" {
 		return fmt.Errorf("%w: %s", ErrDiffers, difference)
@@ -78,7 +81,7 @@ func CanaryWeight(object map[string]any, want Intent) int32 {
 	if err != nil {
 		return 0
 	}
-	return d.canaryWeight(sources)
+	return d.highestWeight(sources, want.Canary)
 }
 
 // HasCanaryTraffic reports whether a rule in scope routes requests to want's canary Service or a Service of its
@@ -123,40 +126,56 @@ func Accepted(object map[string]any) (bool, string) {
 	if err != nil {
 		return false, err.Error()
 	}
-	status, err := objectField(object, "status", "status")
-	if err != nil {
-		return false, err.Error()
-	}
-	reports, err := objectListField(status, "parents", "status.parents")
-	if err != nil {
-		return false, err.Error()
-	}
-	named, err := objectListField(d.spec, "parentRefs", "spec.parentRefs")
+	reports, err := d.parentReports()
 	if err != nil {
 		return false, err.Error()
 	}
 	generation, _ := numberField(d.metadata, "generation")
-	counted := 0
-	for i, report := range reports {
-		path := fmt.Sprintf("status.parents[%d]", i)
-		parent, err := objectField(report, "parentRef", path+".parentRef")
-		if err != nil {
-			return false, err.Error()
-		}
-		if !slices.ContainsFunc(named, func(ref map[string]any) bool { return d.parentOf(ref) == d.parentOf(parent) }) {
-			continue
-		}
-		counted++
+	for _, report := range reports {
 		for _, kind := range []string{"Accepted", "ResolvedRefs"} {
-			if missing := conditionProblem(report, path, kind, generation); missing != "" {
+			if missing := conditionProblem(report.fields, report.path, kind, generation); missing != "" {
 				return false, missing
 			}
 		}
 	}
-	if counted == 0 {
+	if len(reports) == 0 {
 		return false, "status.parents: no parent in spec.parentRefs has reported on the route"
 	}
 	return true, ""
+}
+
+// parentReport is one of status.parents.
+type parentReport struct {
+	fields map[string]any
+	path   string // for messages: status.parents[1]
+}
+
+// parentReports returns the reports of the parents in spec.parentRefs.
+func (d *draft) parentReports() ([]parentReport, error) {
+	status, err := objectField(d.object, "status", "status")
+	if err != nil {
+		return nil, err
+	}
+	all, err := objectListField(status, "parents", "status.parents")
+	if err != nil {
+		return nil, err
+	}
+	named, err := objectListField(d.spec, "parentRefs", "spec.parentRefs")
+	if err != nil {
+		return nil, err
+	}
+	var reports []parentReport
+	for i, fields := range all {
+		path := fmt.Sprintf("status.parents[%d]", i)
+		parent, err := objectField(fields, "parentRef", path+".parentRef")
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(named, func(ref map[string]any) bool { return d.parentOf(ref) == d.parentOf(parent) }) {
+			reports = append(reports, parentReport{fields, path})
+		}
+	}
+	return reports, nil
 }
 
 // parent is a parentRef with its defaults, for comparison.

@@ -23,6 +23,7 @@ type entry struct {
 	// the name of the only rule that was weighted; allRules for all
 	Rule         string              `json:"rule,omitempty"`
 	Destinations []string            `json:"destinations,omitempty"` // Services that an experiment added
+	Sessions     map[string]any      `json:"sessions,omitempty"`     // the sessionPersistence that its rules have
 	Managed      map[string][]string `json:"managed,omitempty"`      // managed route → marks of its rules
 	Label        string              `json:"label,omitempty"`        // key of the in-progress label
 }
