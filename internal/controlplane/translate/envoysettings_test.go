@@ -253,8 +253,8 @@ func TestConnectTimeout(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfCopies: the cluster of mirrored requests ends them after 30 s or the time in the settings, and 0 means no
-// limit. Other requests have no such limit.
+// TestTimeoutOfCopies: the cluster of mirrored requests ends them after 30 s or the time in the settings, and 0 means
+// no limit. Other requests have no such limit.
 func TestTimeoutOfCopies(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -53,8 +53,8 @@ func TestStrictness(t *testing.T) {
 	}
 }
 
-// TestRequestHeadersTimeout: a client has 10 s for the header of a request by default, and 0 means no limit. Requests in
-// the fallback listener come from the proxy itself.
+// TestRequestHeadersTimeout: a client has 10 s for the header of a request by default, and 0 means no limit. Requests
+// in the fallback listener come from the proxy itself.
 func TestRequestHeadersTimeout(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
