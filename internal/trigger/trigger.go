@@ -9,11 +9,13 @@ import (
 
 // Trigger is the metadata of a trigger, with defaults filled in.
 type Trigger struct {
-	// Hosts are the hosts whose requests are routed and counted, as written, in their order. There is at least one.
+	// Hosts are the hosts whose requests are routed and counted, as written, in their order. None means all hosts of the
+	// namespace.
 	Hosts []string
 	// PathPrefixes limit the requests to paths. None means all paths.
 	PathPrefixes []string
-	// HostsIncomplete and PathPrefixesIncomplete report whether Hosts and PathPrefixes lack invalid elements.
+	// HostsIncomplete and PathPrefixesIncomplete report whether Hosts and PathPrefixes lack invalid elements, or those
+	// of a misspelled key.
 	HostsIncomplete, PathPrefixesIncomplete bool
 	// Headers limit the requests further: all of them must match. Names are unique, case-insensitively.
 	Headers []Header
@@ -140,12 +142,14 @@ func Usable(problems []Problem) bool {
 	return true
 }
 
-// Parse parses the metadata of a Managed or Unconverted trigger. It returns all problems, in the order of the table of
-// keys, unknown keys last. Unless the problems are Usable, the Trigger is incomplete. An invalid value of a key that
-// defines no route is ignored, and the default applies. Of hosts and path prefixes, invalid ones are ignored if there is
-// a valid one. A key with an empty value counts as missing, because templates produce such keys.
+// Parse parses the metadata of a Managed or Unconverted trigger. It returns all problems, in the order of the table
+// of keys, unknown keys last. Unless the problems are Usable, the Trigger is incomplete. An invalid value of a key
+// that defines no route is ignored, and the default applies. Of hosts and path prefixes, invalid ones are ignored if
+// there is a valid one. So is an unknown field of a header, and a port in the wrong key if it is clear which one is
+// meant. A key with an empty value counts as missing, because templates produce such keys.
 func Parse(metadata map[string]string) (Trigger, []Problem) {
 	parsed, problems := parseTable(metadata, keys())
+	problems = parsed.choosePort(metadata, problems)
 	problems = append(problems, crossKeyProblems(&parsed, metadata, problems)...)
 	return parsed, append(problems, unknownKeys(metadata)...)
 }
@@ -223,17 +227,13 @@ func crossKeyProblems(parsed *Trigger, metadata map[string]string, known []Probl
 	var problems []Problem
 	if len(parsed.Hosts) == 0 && !isInvalid[KeyHosts] {
 		problems = append(problems, Problem{
-			Key: KeyHosts,
-			Fix: `is required: name at least one host, such as shop.example.com, or "*" for all`,
+			Key: KeyHosts, Ignored: true,
+			Fix: `missing, so all hosts of the namespace apply; name them, such as shop.example.com, or "*" for all`,
 		})
 	}
-	port, portName := hasValue(metadata, KeyPort), hasValue(metadata, KeyPortName)
-	switch {
-	case port && portName:
-		problems = append(problems, Problem{
-			Key: KeyPortName, Value: metadata[KeyPortName], Fix: "set exactly one of port and portName",
-		})
-	case !port && !portName:
+	parsed.HostsIncomplete = parsed.HostsIncomplete || isMisspelled(metadata, KeyHosts)
+	parsed.PathPrefixesIncomplete = parsed.PathPrefixesIncomplete || isMisspelled(metadata, KeyPathPrefixes)
+	if !hasValue(metadata, KeyPort) && !hasValue(metadata, KeyPortName) {
 		problems = append(problems, Problem{
 			Key: KeyPort,
 			Fix: "is required: set exactly one of port and portName, to a port of the Service",

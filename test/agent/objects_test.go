@@ -239,8 +239,8 @@ func TestNameTaken(t *testing.T) {
 func TestReportProblems(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "problems")
-	const says = `spec.triggers[0].metadata.port "http": use a whole number from 1 to 65535, or portName for a name`
-	apply(t, team, shop(`{hosts: shop.test, port: http, service: shop}`))
+	const says = `spec.triggers[0].metadata.port "0": use a whole number from 1 to 65535, or portName for a name`
+	apply(t, team, shop(`{hosts: shop.test, port: "0", service: shop}`))
 	awaitEvent(t, team, httpv1alpha1.ReasonInvalidTrigger, says)
 	if get(t, httpScaledObject(team, "shop"), new(httpv1alpha1.HTTPScaledObject)) {
 		t.Error("an object was made all the same")
@@ -255,7 +255,7 @@ func TestReportProblems(t *testing.T) {
 		!strings.HasSuffix(accepted.Message, want) {
 		t.Errorf("condition %+v, want one that ends with %q", accepted, want)
 	}
-	apply(t, team, shop(`{hosts: other.test, port: http, service: shop}`))
+	apply(t, team, shop(`{hosts: other.test, port: "0", service: shop, targetValue: "7"}`))
 	found = awaitObject(t, team, "shop", "the problem is reported", func(object *httpv1alpha1.HTTPScaledObject) bool {
 		return meta.IsStatusConditionFalse(object.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
 	})
@@ -263,8 +263,34 @@ func TestReportProblems(t *testing.T) {
 		httpv1alpha1.ConditionTriggerAccepted); accepted.Message != says {
 		t.Errorf("condition %+v, want %q", accepted, says)
 	}
-	if !slices.Equal(found.Spec.Hosts, []string{"shop.test"}) {
-		t.Errorf("the last good hosts are gone: %v", found.Spec.Hosts)
+	if spec := found.Spec; spec.ScaleTargetRef.Port != 80 || !slices.Equal(spec.Hosts, []string{"other.test"}) ||
+		spec.ScalingMetric.RequestRate.TargetValue != 7 {
+		t.Errorf("the object lacks the port that it had, or the new valid values: %+v", spec)
+	}
+}
+
+// TestPartlyInvalidTriggers has new triggers with values that are invalid, but clear, and without hosts. There is an
+// object, so that the application is scaled.
+func TestPartlyInvalidTriggers(t *testing.T) {
+	t.Parallel()
+	for name, metadata := range map[string]string{
+		"a name in port":        `{hosts: shop.test, port: http, service: shop}`,
+		"a number in port name": `{hosts: shop.test, portName: "80", service: shop}`,
+		"both ports":            `{hosts: shop.test, port: "80", portName: http, service: shop}`,
+		"a field of a header":   `{hosts: shop.test, port: "80", service: shop, headers: "[{name: X-A, value: b, regex: c}]"}`,
+		"no hosts":              `{port: "80", service: shop}`,
+		"misspelled hosts":      `{host: shop.test, port: "80", service: shop}`,
+	} {
+		team := namespaceOf(t, "partly", name)
+		apply(t, team, shop(metadata))
+		found := awaitObject(t, team, "shop", "made", func(object *httpv1alpha1.HTTPScaledObject) bool {
+			return meta.IsStatusConditionTrue(object.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
+		})
+		accepted := meta.FindStatusCondition(found.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
+		if accepted.Reason != httpv1alpha1.ReasonKeyIgnored {
+			t.Errorf("%s: condition %+v", name, accepted)
+		}
+		awaitEvent(t, team, httpv1alpha1.ReasonKeyIgnored, strings.SplitN(accepted.Message, ";", 2)[0])
 	}
 }
 

@@ -76,6 +76,7 @@ func IsOwnedBy(object *httpv1alpha1.HTTPScaledObject, name string) bool {
 // write adds the changes of one object. current is nil or managed by the agent.
 func (c *Changes) write(want Want, current *httpv1alpha1.HTTPScaledObject) {
 	if current != nil {
+		want.complete(current.Spec)
 		want.keepServed(current.Spec)
 	}
 	switch {
@@ -94,6 +95,33 @@ func (c *Changes) write(want Want, current *httpv1alpha1.HTTPScaledObject) {
 	if current == nil || !HasConditions(current.Status.Conditions, conditions) {
 		c.Conditions[want.Name] = conditions
 	}
+}
+
+// complete sets Object for an invalid trigger: of its invalid fields, the object has those of the existing one. Object
+// remains nil, so that the existing object stays unchanged, if the trigger scales another workload, because the Service
+// and its port belong to the previous one.
+func (w *Want) complete(current httpv1alpha1.HTTPScaledObjectSpec) {
+	if w.Object != nil || w.incomplete == nil {
+		return
+	}
+	object := w.incomplete.DeepCopy()
+	spec, target, before := &object.Spec, &object.Spec.ScaleTargetRef, current.ScaleTargetRef
+	if target.Name != before.Name || target.Kind != before.Kind || target.APIVersion != before.APIVersion {
+		return
+	}
+	if w.lacksHeaders {
+		spec.Headers = current.Headers
+	}
+	if target.Service == "" {
+		target.Service = before.Service
+	}
+	if target.Port == 0 && target.PortName == "" {
+		target.Port, target.PortName = before.Port, before.PortName
+	}
+	if spec.Replicas.Min == nil || spec.Replicas.Max == nil {
+		spec.Replicas = current.Replicas
+	}
+	w.Object = object
 }
 
 // keepServed adds to incomplete lists of the desired object the elements of the existing one. An invalid element of the
@@ -150,8 +178,8 @@ func conditionsOf(want Want) []metav1.Condition {
 	if len(want.Problems) > 0 {
 		accepted.Reason, accepted.Message = want.Problems[0].Reason, truncate.Text(JoinProblems(want.Problems), maxMessage)
 	}
-	if want.Object == nil {
-		accepted.Status = metav1.ConditionFalse
+	if i := slices.IndexFunc(want.Problems, func(problem Problem) bool { return !problem.Advisory }); i >= 0 {
+		accepted.Status, accepted.Reason = metav1.ConditionFalse, want.Problems[i].Reason
 	}
 	return []metav1.Condition{accepted}
 }

@@ -34,8 +34,12 @@ type Want struct {
 	// Name is the HTTPScaledObject's name. It is empty if the name is invalid or in use by another trigger.
 	Name string
 	// Object is the desired object: the metadata and spec that the agent owns. It is nil if the trigger is
-	// invalid. Then an existing object stays unchanged.
+	// invalid. Then an existing object keeps its own values of the invalid fields.
 	Object *httpv1alpha1.HTTPScaledObject
+	// incomplete is the Object of an invalid trigger, without the invalid fields.
+	incomplete *httpv1alpha1.HTTPScaledObject
+	// lacksHeaders reports whether incomplete lacks invalid headers.
+	lacksHeaders bool
 	// HostsIncomplete and PathPrefixesIncomplete report whether the trigger has invalid hosts and path prefixes, which the
 	// object lacks. Then an existing object keeps its own in addition.
 	HostsIncomplete, PathPrefixesIncomplete bool
@@ -177,22 +181,29 @@ func (w *Want) build(
 	scaled *apis.ScaledObject, rollout *apis.Rollout, managed managedTrigger, where string,
 ) {
 	parsed, problems := trigger.Parse(managed.trigger.Metadata)
-	for _, problem := range problems {
+	stable := stableService(scaled, rollout)
+	for i, problem := range problems {
+		if problem.Key == trigger.KeyService && !problem.Ignored && stable != "" {
+			problem.Ignored = true
+			problem.Fix += fmt.Sprintf("; the stable Service %s of the Rollout applies", stable)
+			problems[i] = problem
+		}
 		reason := httpv1alpha1.ReasonInvalidTrigger
 		if problem.Ignored {
 			reason = httpv1alpha1.ReasonKeyIgnored
 		}
 		w.addProblem(reason, problem.Ignored, "%s.metadata.%s", where, problem)
 	}
-	service := w.service(scaled, rollout, parsed.Service, where)
-	replicas := w.replicas(scaled)
-	for _, problem := range w.Problems {
-		if !problem.Advisory {
-			return
-		}
+	isInvalid := func(key string) bool {
+		return slices.ContainsFunc(problems, func(p trigger.Problem) bool { return p.Key == key && !p.Ignored })
+	}
+	service := stable
+	if !isInvalid(trigger.KeyService) {
+		service = w.service(scaled, rollout, parsed.Service, where)
 	}
 	w.HostsIncomplete, w.PathPrefixesIncomplete = parsed.HostsIncomplete, parsed.PathPrefixesIncomplete
-	w.Object = &httpv1alpha1.HTTPScaledObject{
+	w.lacksHeaders = isInvalid(trigger.KeyHeaders)
+	w.incomplete = &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: w.Name, Namespace: scaled.Namespace,
 			Labels:          map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent},
@@ -202,11 +213,27 @@ func (w *Want) build(
 		Spec: httpv1alpha1.HTTPScaledObjectSpec{
 			Hosts: parsed.Hosts, PathPrefixes: parsed.PathPrefixes, Headers: headers(parsed.Headers),
 			ScaleTargetRef: target(scaled, service, parsed),
-			Replicas:       replicas,
+			Replicas:       w.replicas(scaled),
 			ScalingMetric:  metric(parsed),
 			Timeouts:       timeouts(parsed),
 		},
 	}
+	if !w.hasErrors() {
+		w.Object = w.incomplete
+	}
+}
+
+// hasErrors reports whether the trigger has a problem that is not only advisory.
+func (w *Want) hasErrors() bool {
+	return slices.ContainsFunc(w.Problems, func(problem Problem) bool { return !problem.Advisory })
+}
+
+// stableService returns the Service of the Rollout that a ScaledObject targets, empty for none.
+func stableService(scaled *apis.ScaledObject, rollout *apis.Rollout) string {
+	if rollout == nil || !scaled.TargetsRollout() {
+		return ""
+	}
+	return rollout.StableService()
 }
 
 // target returns the reference to the workload and its Service.
@@ -237,10 +264,7 @@ func (w *Want) service(
 		}
 		return service
 	}
-	stable := ""
-	if rollout != nil {
-		stable = rollout.StableService()
-	}
+	stable := stableService(scaled, rollout)
 	switch {
 	case service == "" && rollout == nil:
 		w.addProblem(httpv1alpha1.ReasonServiceNotSet, false, "%s: Rollout %q, which defines the Service, "+
