@@ -10,6 +10,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // Namespace is the input of a plan: the state of one namespace.
@@ -26,6 +27,8 @@ type Namespace struct {
 	Classes Classes
 	// TLSPolicies are the BackendTLSPolicies of the namespace.
 	TLSPolicies []apis.BackendTLSPolicy
+	// Unreadable are the problems due to which Classes, for Ingresses, and TLSPolicies, for HTTPRoutes, are unknown.
+	Unreadable map[trigger.AutowireKind]string
 	// HasProxy reports whether Service kedify-proxy can serve requests on ProxyPort, HasTLSProxy and HasHTTP2Proxy the
 	// same for TLSPort and HTTP2Port. See Proxies.CanServe.
 	HasProxy, HasTLSProxy, HasHTTP2Proxy bool
@@ -200,10 +203,13 @@ func (p *objectPlan) selectBackends(
 		hasTarget = true
 		toService := p.behaviorOf(original.service.Name, original.service.Port)
 		to := p.destination(original, targets, toService)
-		if isWired && p.isPortPending(ref, &to) {
+		if isWired && (p.isPortPending(ref, &to) || p.isUndecided(ref, targets)) {
 			to = *ref
 		}
 		reason, message := p.permanentBlocker(targets, backends, i, &to, toService)
+		if problem := p.Unreadable[p.object.kind]; reason == "" && !isWired && problem != "" {
+			reason, message = httpv1alpha1.ReasonPermissionMissing, problem
+		}
 		if reason == "" {
 			p.needsGrant = p.needsGrant || to.isCrossNamespace
 			reason, message = p.blocker(targets, &to, isWired && p.isInFleet(ref, targets[0]), state)
@@ -232,10 +238,18 @@ func (p *objectPlan) permanentBlocker(
 		func() (string, string) { return p.annotationBlocker(targets, original, toService) },
 		func() (string, string) { return p.precedenceBlocker(targets, original) },
 		func() (string, string) {
+			if p.isUndecided(ref, targets) {
+				return "", ""
+			}
 			isCurrent := ref.isProxy() && p.isInFleet(ref, targets[0])
 			return p.protocolBlocker(targets, original, toService, to, isCurrent)
 		},
-		p.serviceTypeBlocker,
+		func() (string, string) {
+			if p.isUndecided(ref, targets) {
+				return "", ""
+			}
+			return p.serviceTypeBlocker()
+		},
 		func() (string, string) { return p.healthBlocker(to) },
 	} {
 		if reason, message = blocker(); reason != "" {
@@ -243,6 +257,12 @@ func (p *objectPlan) permanentBlocker(
 		}
 	}
 	return "", ""
+}
+
+// isUndecided reports whether a backend references the proxies, and the objects that decide how the controller of the
+// object uses Services cannot be read. It stays until they can.
+func (p *objectPlan) isUndecided(ref *backend, targets []*Target) bool {
+	return p.Unreadable[p.object.kind] != "" && ref.isProxy() && p.isInFleet(ref, targets[0])
 }
 
 // rewrite is a backend before and after it points to the proxies.
