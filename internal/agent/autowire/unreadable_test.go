@@ -7,6 +7,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
@@ -24,13 +25,13 @@ func TestUnreadableInputs(t *testing.T) {
 		policies   []apis.BackendTLSPolicy // while they can be read
 		says       string                  // of a backend that is not wired
 	}{
-		"Ingress":                  {store("/"), ofIngresses, nil, "PermissionMissing: Ingress web, shop.test/: kind X cannot be read"},
-		"Ingress, policies":        {store("/"), ofRoutes, nil, "Wired: Ingress web, shop.test/"},
-		"HTTPRoute":                {route("shop.test", toShop), ofRoutes, nil, "PermissionMissing: HTTPRoute web, shop.test/: kind X"},
-		"HTTPRoute over TLS":       {route("shop.test", toShop), ofRoutes, secured, "PermissionMissing: HTTPRoute web, shop.test/: "},
-		"HTTPRoute, classes":       {route("shop.test", toShop), ofIngresses, nil, "Wired: HTTPRoute web, shop.test/"},
-		"Ingress with a rewrite":   {store("/", nginx+"rewrite-target", "/x"), ofIngresses, nil, "RequestMismatch: "},
-		"Ingress of a named class": {strings.Replace(store("/"), "spec: {", "spec: {ingressClassName: nginx, ", 1), ofIngresses, nil, "PermissionMissing: "},
+		"Ingress":                   {store("/"), ofIngresses, nil, "PermissionMissing: Ingress web, shop.test/: kind X cannot be read"},
+		"Ingress, policies":         {store("/"), ofRoutes, nil, "Wired: Ingress web, shop.test/"},
+		"HTTPRoute":                 {route("shop.test", toShop), ofRoutes, nil, "PermissionMissing: HTTPRoute web, shop.test/: kind X"},
+		"HTTPRoute over TLS":        {route("shop.test", toShop), ofRoutes, secured, "PermissionMissing: HTTPRoute web, shop.test/: "},
+		"HTTPRoute, classes":        {route("shop.test", toShop), ofIngresses, nil, "Wired: HTTPRoute web, shop.test/"},
+		"Ingress with another Host": {store("/", nginx+"upstream-vhost", "b.test"), ofIngresses, nil, "RequestMismatch: "},
+		"Ingress of a named class":  {strings.Replace(store("/"), "spec: {", "spec: {ingressClassName: nginx, ", 1), ofIngresses, nil, "PermissionMissing: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -73,11 +74,20 @@ func TestClassIsReadLater(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, strings.Replace(store("/"), "spec: {", "spec: {ingressClassName: public, ", 1))
 	w.Targets = []autowire.Target{target("shop", "shop.test")}
-	w.expect(t, "Wired: Ingress web, shop.test/")
+	expect := func(when, want string) {
+		t.Helper()
+		if got := w.converge(t).Conditions["shop"]; got.Reason != want {
+			t.Errorf("%s: condition %+v, want %s", when, got, want)
+		}
+	}
+	expect("no class", httpv1alpha1.ReasonWired)
 	w.Unreadable = map[trigger.AutowireKind]string{trigger.AutowireIngress: "kind X cannot be read"}
-	w.expect(t, "Wired: Ingress web, shop.test/")
+	expect("classes cannot be read", httpv1alpha1.ReasonWired)
 	w.Unreadable, w.Classes = nil, autowire.ClassesOf([]networkingv1.IngressClass{{
 		ObjectMeta: metav1.ObjectMeta{Name: "public"}, Spec: networkingv1.IngressClassSpec{Controller: "ingress.k8s.aws/alb"},
 	}})
-	w.expect(t, "ServiceTypeMismatch: Ingress web, shop.test/: ")
+	expect("classes can be read", httpv1alpha1.ReasonServiceTypeMismatch)
+	if strings.Contains(w.stored[0], `"name":"kedify-proxy"`) {
+		t.Errorf("it is wired:\n%s", asYAML(t, w.stored[0]))
+	}
 }

@@ -66,7 +66,6 @@ func TestRequestHeadersTimeout(t *testing.T) {
 		"no limit":    {func(o *translate.Options) { o.RequestHeadersTimeout = 0 }, nil},
 	} {
 		options := holdOptions()
-		options.TLS, options.IPv6 = true, true
 		c.change(&options)
 		for listener, manager := range managersOf(t, options) {
 			want := c.want
