@@ -182,18 +182,7 @@ func (w *Want) build(
 ) {
 	parsed, problems := trigger.Parse(managed.trigger.Metadata)
 	stable := stableService(scaled, rollout)
-	for i, problem := range problems {
-		if problem.Key == trigger.KeyService && !problem.Ignored && stable != "" {
-			problem.Ignored = true
-			problem.Fix += fmt.Sprintf("; the stable Service %s of the Rollout applies", stable)
-			problems[i] = problem
-		}
-		reason := httpv1alpha1.ReasonInvalidTrigger
-		if problem.Ignored {
-			reason = httpv1alpha1.ReasonKeyIgnored
-		}
-		w.addProblem(reason, problem.Ignored, "%s.metadata.%s", where, problem)
-	}
+	w.addTriggerProblems(problems, stable, where)
 	isInvalid := func(key string) bool {
 		return slices.ContainsFunc(problems, func(p trigger.Problem) bool { return p.Key == key && !p.Ignored })
 	}
@@ -220,6 +209,23 @@ func (w *Want) build(
 	}
 	if !w.hasErrors() {
 		w.Object = w.incomplete
+	}
+}
+
+// addTriggerProblems appends the problems of a trigger's keys. stable is the Service of the Rollout, empty for none. It
+// applies instead of an invalid one, which is then marked as ignored.
+func (w *Want) addTriggerProblems(problems []trigger.Problem, stable, where string) {
+	for i := range problems {
+		problem := &problems[i]
+		if problem.Key == trigger.KeyService && !problem.Ignored && stable != "" {
+			problem.Ignored = true
+			problem.Fix += fmt.Sprintf("; the stable Service %s of the Rollout applies", stable)
+		}
+		reason := httpv1alpha1.ReasonInvalidTrigger
+		if problem.Ignored {
+			reason = httpv1alpha1.ReasonKeyIgnored
+		}
+		w.addProblem(reason, problem.Ignored, "%s.metadata.%s", where, problem)
 	}
 }
 
