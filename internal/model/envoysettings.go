@@ -39,7 +39,7 @@ type RouteSettings struct {
 	PerTryTimeout Timeout `json:",omitzero"`
 	// BackOff is the pause before a retry.
 	BackOff BackOff `json:",omitzero"`
-	// MirrorTimeout is the time from the begin of a mirrored request to the end of its response, for which no client
+	// MirrorTimeout is the time from the start of a mirrored request to the end of its response, for which no client
 	// waits.
 	MirrorTimeout Timeout `json:",omitzero"`
 }

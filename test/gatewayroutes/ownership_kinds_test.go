@@ -194,8 +194,8 @@ func step(t *testing.T, gateway *gatewayapi.Router, rollout *v1alpha1.Rollout, w
 	}
 }
 
-// TestAuthorChangesManagedRules has the author of a route apply it while rules of header and mirror routes are in
-// force: a conflict, whose forced version loses these rules until the next reconcile. Nothing of them is left
+// TestAuthorChangesManagedRules has the author of a route apply it while rules of header and mirror routes are
+// active: a conflict, whose forced version loses these rules until the next reconcile. Nothing of them is left
 // afterwards.
 func TestAuthorChangesManagedRules(t *testing.T) {
 	gateway, authorOf := startKinds(t)

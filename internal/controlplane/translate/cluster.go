@@ -78,7 +78,7 @@ func newClusterFactory(options Options) (clusterFactory, error) {
 	return factory, nil
 }
 
-// packHTTPOptions completes the HTTP options of a cluster. maxDuration is the time from the begin of a request to the
+// packHTTPOptions completes the HTTP options of a cluster. maxDuration is the time from the start of a request to the
 // end of its response, 0 for no limit.
 func packHTTPOptions(
 	options *upstreamhttpv3.HttpProtocolOptions, maxDuration time.Duration,
