@@ -273,16 +273,33 @@ func TestReportProblems(t *testing.T) {
 // object, so that the application is scaled.
 func TestPartlyInvalidTriggers(t *testing.T) {
 	t.Parallel()
-	for name, metadata := range map[string]string{
-		"a name in port":        `{hosts: shop.test, port: http, service: shop}`,
-		"a number in port name": `{hosts: shop.test, portName: "80", service: shop}`,
-		"both ports":            `{hosts: shop.test, port: "80", portName: http, service: shop}`,
-		"a field of a header":   `{hosts: shop.test, port: "80", service: shop, headers: "[{name: X-A, value: b, regex: c}]"}`,
-		"no hosts":              `{port: "80", service: shop}`,
-		"misspelled hosts":      `{host: shop.test, port: "80", service: shop}`,
+	for name, c := range map[string]struct{ metadata, warning string }{
+		"a name in port": {
+			`{hosts: shop.test, port: http, service: shop}`,
+			`port "http": not a number from 1 to 65535: use portName for a name; portName http applies`,
+		},
+		"a number in port name": {
+			`{hosts: shop.test, portName: "80", service: shop}`, `portName "80": not a name: use port for a number; port 80 applies`,
+		},
+		"both ports": {
+			`{hosts: shop.test, port: "80", portName: http, service: shop}`,
+			`portName "http": set exactly one of port and portName; port 80 applies`,
+		},
+		"a field of a header": {
+			`{hosts: shop.test, port: "80", service: shop, headers: "[{name: X-A, value: b, regex: c}]"}`,
+			`headers "[{name: X-A, value: b, regex: c}]": [0]: unknown field "regex": use name and value only; ignored, the ` +
+				`other elements apply`,
+		},
+		"no hosts": {
+			`{port: "80", service: shop}`,
+			`hosts: missing, so all hosts of the namespace apply; name them, such as shop.example.com, or "*" for all`,
+		},
+		"misspelled hosts": {
+			`{host: shop.test, port: "80", service: shop}`, `host "shop.test": unknown key, ignored; did you mean hosts?`,
+		},
 	} {
 		team := namespaceOf(t, "partly", name)
-		apply(t, team, shop(metadata))
+		apply(t, team, shop(c.metadata))
 		found := awaitObject(t, team, "shop", "made", func(object *httpv1alpha1.HTTPScaledObject) bool {
 			return meta.IsStatusConditionTrue(object.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
 		})
@@ -290,7 +307,7 @@ func TestPartlyInvalidTriggers(t *testing.T) {
 		if accepted.Reason != httpv1alpha1.ReasonKeyIgnored {
 			t.Errorf("%s: condition %+v", name, accepted)
 		}
-		awaitEvent(t, team, httpv1alpha1.ReasonKeyIgnored, strings.SplitN(accepted.Message, ";", 2)[0])
+		awaitEvent(t, team, httpv1alpha1.ReasonKeyIgnored, "spec.triggers[0].metadata."+c.warning)
 	}
 }
 

@@ -77,7 +77,7 @@ func TestAuthorChangesConvertedTriggers(t *testing.T) {
 	awaitConverted(t, team, "d.test")
 
 	t.Log("errors of the trigger are reported, and are no conflict either")
-	if err := applyUnforced(t, team, "helm", manifest("e.test,?")); err != nil {
+	if err := applyUnforced(t, team, "helm", manifest(`"e.test,?"`)); err != nil {
 		t.Errorf("an invalid host: %v", err)
 	}
 	await.True(t, "the problem is reported", func() bool { return problemsOf(t, team, "shop") != "" })

@@ -177,8 +177,8 @@ func managed(config string, mirrors bool) *v1alpha1.Rollout {
 	return rollout
 }
 
-// step calls the router as the controller does at the last step of a Rollout.
-func step(t *testing.T, gateway *gatewayapi.Router, rollout *v1alpha1.Rollout, weight int32) {
+// playSteps calls the router as the controller does at the last step of a Rollout.
+func playSteps(t *testing.T, gateway *gatewayapi.Router, rollout *v1alpha1.Rollout, weight int32) {
 	t.Helper()
 	var failed error
 	for _, current := range rollout.Spec.Strategy.Canary.Steps {
@@ -220,7 +220,7 @@ func TestAuthorChangesManagedRules(t *testing.T) {
 			a.mustApply("a new route", k.manifest(0, 100, 0))
 			for round := range 2 {
 				first, second := 2*round+1, 2*round+2
-				step(t, gateway, rollout, 20)
+				playSteps(t, gateway, rollout, 20)
 				count("in the canary", several)
 				a.checkOwners("in the canary", rules, httpso.FieldManager)
 				a.conflicts("in the canary", k.manifest(first, 100, 0), ".spec.rules")
@@ -228,7 +228,7 @@ func TestAuthorChangesManagedRules(t *testing.T) {
 					t.Fatal(err)
 				}
 				count("forced in the canary", one)
-				step(t, gateway, rollout, 20)
+				playSteps(t, gateway, rollout, 20)
 				count("at the next reconcile", several)
 
 				ended := routertest.Rollout(gatewayapi.Type, k.config)
