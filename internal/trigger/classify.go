@@ -118,7 +118,7 @@ func unknownKeys(metadata map[string]string) []Problem {
 		if similar := closestName(name, names); similar != "" {
 			fix = "unknown key, ignored; did you mean " + similar + "?"
 		}
-		problems = append(problems, Problem{name, metadata[name], fix, true, ""})
+		problems = append(problems, Problem{Key: name, Value: metadata[name], Fix: fix, Ignored: true})
 	}
 	return problems
 }

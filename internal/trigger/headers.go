@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -22,8 +24,8 @@ const maxHeaders = 16
 var errHeadersSyntax = errors.New("use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without " +
 	"value, any value matches")
 
-// readHeaders parses conditions on headers. It stores them also if the only errors are unknown fields, which match
-// nothing.
+// readHeaders parses conditions on headers. It stores them also if the only errors are unknown fields next to a value.
+// Without a value, an unknown field may be the misspelled value, and the condition would match any value.
 func readHeaders(t *Trigger, value string) error {
 	if len(value) > maxHeadersText {
 		return fmt.Errorf("is longer than %d bytes", maxHeadersText)
@@ -31,13 +33,9 @@ func readHeaders(t *Trigger, value string) error {
 	if hasAlias(value) {
 		return errors.New("YAML anchors and aliases are not allowed")
 	}
-	var read []struct {
-		Name    string
-		Value   *string
-		Unknown map[string]any `yaml:",inline"`
-	}
-	if err := yaml.Unmarshal([]byte(value), &read); err != nil {
-		return errHeadersSyntax
+	read, err := decodeHeaders(value)
+	if err != nil {
+		return err
 	}
 	if len(read) > maxHeaders {
 		return fmt.Errorf("has %d headers, the limit is %d", len(read), maxHeaders)
@@ -45,8 +43,9 @@ func readHeaders(t *Trigger, value string) error {
 	seen, unknown := map[string]bool{}, []error(nil)
 	var headers []Header
 	for i, header := range read {
-		for _, field := range slices.Sorted(maps.Keys(header.Unknown)) {
-			unknown = append(unknown, fmt.Errorf("[%d]: unknown field %.*q: use name and value only", i, maxShownValue, field))
+		fields := header.unknownFields(i)
+		if unknown = append(unknown, fields...); len(fields) > 0 && header.Value == nil {
+			return joinErrors(fields)
 		}
 		parsed, err := model.ParseHeader(header.Name, header.Value)
 		if err != nil {
@@ -61,6 +60,34 @@ func readHeaders(t *Trigger, value string) error {
 	}
 	t.Headers = headers
 	return joinErrors(unknown)
+}
+
+// headerText is one element of the value of headers.
+type headerText struct {
+	Name    string
+	Value   *string
+	Unknown map[string]any `yaml:",inline"`
+}
+
+// decodeHeaders decodes a YAML text of one document with a list.
+func decodeHeaders(value string) ([]headerText, error) {
+	var read []headerText
+	decoder := yaml.NewDecoder(strings.NewReader(value))
+	if err := decoder.Decode(&read); err != nil || read == nil {
+		return nil, errHeadersSyntax
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) { // more documents would be ignored
+		return nil, errHeadersSyntax
+	}
+	return read, nil
+}
+
+// unknownFields returns an error for each unknown field. index is that of the element.
+func (h headerText) unknownFields(index int) (all []error) {
+	for _, field := range slices.Sorted(maps.Keys(h.Unknown)) {
+		all = append(all, fmt.Errorf("[%d]: unknown field %.*q: use name and value only", index, maxShownValue, field))
+	}
+	return all
 }
 
 // formatHeaders returns the conditions on headers as JSON, empty for none.

@@ -273,17 +273,19 @@ func TestReportProblems(t *testing.T) {
 // object, so that the application is scaled.
 func TestPartlyInvalidTriggers(t *testing.T) {
 	t.Parallel()
+	const own = ", an existing one keeps its own"
 	for name, c := range map[string]struct{ metadata, warning string }{
 		"a name in port": {
 			`{hosts: shop.test, port: http, service: shop}`,
-			`port "http": not a number from 1 to 65535: use portName for a name; portName http applies`,
+			`port "http": not a number from 1 to 65535: use portName for a name; a new object gets portName http` + own,
 		},
 		"a number in port name": {
-			`{hosts: shop.test, portName: "80", service: shop}`, `portName "80": not a name: use port for a number; port 80 applies`,
+			`{hosts: shop.test, portName: "80", service: shop}`,
+			`portName "80": not a name: use port for a number; a new object gets port 80` + own,
 		},
 		"both ports": {
 			`{hosts: shop.test, port: "80", portName: http, service: shop}`,
-			`portName "http": set exactly one of port and portName; port 80 applies`,
+			`portName "http": set exactly one of port and portName; a new object gets port 80` + own,
 		},
 		"a field of a header": {
 			`{hosts: shop.test, port: "80", service: shop, headers: "[{name: X-A, value: b, regex: c}]"}`,
@@ -292,7 +294,8 @@ func TestPartlyInvalidTriggers(t *testing.T) {
 		},
 		"no hosts": {
 			`{port: "80", service: shop}`,
-			`hosts: missing, so all hosts of the namespace apply; name them, such as shop.example.com, or "*" for all`,
+			`hosts: missing: a new object gets all hosts of the namespace` + own +
+				`; name them, such as shop.example.com, or "*" for all`,
 		},
 		"misspelled hosts": {
 			`{host: shop.test, port: "80", service: shop}`, `host "shop.test": unknown key, ignored; did you mean hosts?`,
@@ -308,6 +311,37 @@ func TestPartlyInvalidTriggers(t *testing.T) {
 			t.Errorf("%s: condition %+v", name, accepted)
 		}
 		awaitEvent(t, team, httpv1alpha1.ReasonKeyIgnored, "spec.triggers[0].metadata."+c.warning)
+	}
+}
+
+// TestLiveObjectKeepsItsValues edits the trigger of an object so that its values are missing, ambiguous or misspelled. The
+// object keeps them, and the valid edit applies.
+func TestLiveObjectKeepsItsValues(t *testing.T) {
+	t.Parallel()
+	const headers = `headers: "[{name: X-A, value: b}]"`
+	for name, metadata := range map[string]string{
+		"no hosts":              `{port: "80", service: shop, ` + headers,
+		"a typo in port":        `{hosts: shop.test, port: 80a, service: shop, ` + headers,
+		"a name in port":        `{hosts: shop.test, port: http, service: shop, ` + headers,
+		"a port name":           `{hosts: shop.test, portName: "8080", service: shop, ` + headers,
+		"a typo in service":     `{hosts: shop.test, port: "80", service: shop_, ` + headers,
+		"a typo in a header":    `{hosts: shop.test, port: "80", service: shop, headers: "[{name: X-A, val: b}]"`,
+		"headers in a comment":  `{hosts: shop.test, port: "80", service: shop, headers: "# [{name: X-A}]"`,
+		"a misspelled header":   `{hosts: shop.test, port: "80", service: shop, header: "[{name: X-A, value: b}]"`,
+		"several at once":       `{host: shop.test, port: http, service: "", headers: "X-A: b"`,
+		"a list for two values": `{hosts: " ", port: "80", portName: http, service: "a,b", ` + headers,
+	} {
+		team := namespaceOf(t, "live", name)
+		apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, `+headers+`}`))
+		before := awaitObject(t, team, "shop", "made", there)
+		apply(t, team, shop(metadata+`, targetValue: "7"}`))
+		after := awaitObject(t, team, "shop", "the target value", func(object *httpv1alpha1.HTTPScaledObject) bool {
+			return object.Spec.ScalingMetric.RequestRate.TargetValue == 7
+		})
+		before.Spec.ScalingMetric.RequestRate.TargetValue = 7
+		if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
+			t.Errorf("%s: spec (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

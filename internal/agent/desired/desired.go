@@ -27,6 +27,8 @@ type Problem struct {
 	Message string
 	// Advisory reports whether the trigger is applied nevertheless.
 	Advisory bool
+	// isGuess reports whether a guessed value applies to a new object only.
+	isGuess bool
 }
 
 // Want is the desired HTTPScaledObject of one trigger.
@@ -34,11 +36,15 @@ type Want struct {
 	// Name is the HTTPScaledObject's name. It is empty if the name is invalid or in use by another trigger.
 	Name string
 	// Object is the desired object: the metadata and spec that the agent owns. It is nil if the trigger is
-	// invalid. Then an existing object keeps its own values of the invalid fields.
+	// invalid. An existing object keeps its own values of the invalid and guessed fields.
 	Object *httpv1alpha1.HTTPScaledObject
-	// incomplete is the Object of an invalid trigger, without the invalid fields.
+	// incomplete is Object without the invalid and guessed fields.
 	incomplete *httpv1alpha1.HTTPScaledObject
-	// lacksHeaders reports whether incomplete lacks invalid headers.
+	// guess is the target of a new object.
+	guess httpv1alpha1.ScaleTargetRef
+	// alternates are the Services of which one at a time is the Rollout's stable one, if it has such Services.
+	alternates []string
+	// lacksHeaders reports whether incomplete lacks invalid headers, or those of a misspelled key.
 	lacksHeaders bool
 	// HostsIncomplete and PathPrefixesIncomplete report whether the trigger has invalid hosts and path prefixes, which the
 	// object lacks. Then an existing object keeps its own in addition.
@@ -173,7 +179,7 @@ func isOwnedByHTTPScaledObject(scaled *apis.ScaledObject) bool {
 
 // addProblem appends a problem.
 func (w *Want) addProblem(reason string, advisory bool, format string, values ...any) {
-	w.Problems = append(w.Problems, Problem{reason, fmt.Sprintf(format, values...), advisory})
+	w.Problems = append(w.Problems, Problem{Reason: reason, Message: fmt.Sprintf(format, values...), Advisory: advisory})
 }
 
 // build sets the object of a trigger.
@@ -182,16 +188,25 @@ func (w *Want) build(
 ) {
 	parsed, problems := trigger.Parse(managed.trigger.Metadata)
 	stable := stableService(scaled, rollout)
-	w.addTriggerProblems(problems, stable, where)
 	isInvalid := func(key string) bool {
 		return slices.ContainsFunc(problems, func(p trigger.Problem) bool { return p.Key == key && !p.Ignored })
 	}
+	hasService := !isInvalid(trigger.KeyService)
+	w.lacksHeaders = isInvalid(trigger.KeyHeaders) || parsed.HeadersIncomplete
+	w.HostsIncomplete, w.PathPrefixesIncomplete = parsed.HostsIncomplete, parsed.PathPrefixesIncomplete
+	w.addTriggerProblems(problems, stable, where)
 	service := stable
-	if !isInvalid(trigger.KeyService) {
+	if hasService {
 		service = w.service(scaled, rollout, parsed.Service, where)
 	}
-	w.HostsIncomplete, w.PathPrefixesIncomplete = parsed.HostsIncomplete, parsed.PathPrefixesIncomplete
-	w.lacksHeaders = isInvalid(trigger.KeyHeaders)
+	w.guess = target(scaled, service, parsed)
+	known := w.guess
+	if !hasService || parsed.ServiceIncomplete {
+		known.Service, w.alternates = "", alternatingServices(rollout)
+	}
+	if parsed.IsPortGuess {
+		known.Port, known.PortName = 0, ""
+	}
 	w.incomplete = &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: w.Name, Namespace: scaled.Namespace,
@@ -201,31 +216,34 @@ func (w *Want) build(
 		},
 		Spec: httpv1alpha1.HTTPScaledObjectSpec{
 			Hosts: parsed.Hosts, PathPrefixes: parsed.PathPrefixes, Headers: headers(parsed.Headers),
-			ScaleTargetRef: target(scaled, service, parsed),
+			ScaleTargetRef: known,
 			Replicas:       w.replicas(scaled),
 			ScalingMetric:  metric(parsed),
 			Timeouts:       timeouts(parsed),
 		},
 	}
 	if !w.hasErrors() {
-		w.Object = w.incomplete
+		w.Object = w.incomplete.DeepCopy()
+		w.Object.Spec.ScaleTargetRef = w.guess
 	}
 }
 
-// addTriggerProblems appends the problems of a trigger's keys. stable is the Service of the Rollout, empty for none. It
-// applies instead of an invalid one, which is then marked as ignored.
+// addTriggerProblems appends the problems of a trigger's keys. stable is the Service of the Rollout, empty for none. A
+// new object gets it instead of an invalid one, which is then marked as ignored.
 func (w *Want) addTriggerProblems(problems []trigger.Problem, stable, where string) {
 	for i := range problems {
 		problem := &problems[i]
 		if problem.Key == trigger.KeyService && !problem.Ignored && stable != "" {
-			problem.Ignored = true
-			problem.Fix += fmt.Sprintf("; the stable Service %s of the Rollout applies", stable)
+			problem.Guess("the stable Service " + stable + " of the Rollout")
 		}
 		reason := httpv1alpha1.ReasonInvalidTrigger
 		if problem.Ignored {
 			reason = httpv1alpha1.ReasonKeyIgnored
 		}
-		w.addProblem(reason, problem.Ignored, "%s.metadata.%s", where, problem)
+		w.Problems = append(w.Problems, Problem{
+			Reason: reason, Message: fmt.Sprintf("%s.metadata.%s", where, problem), Advisory: problem.Ignored,
+			isGuess: problem.IsGuess,
+		})
 	}
 }
 
@@ -240,6 +258,15 @@ func stableService(scaled *apis.ScaledObject, rollout *apis.Rollout) string {
 		return ""
 	}
 	return rollout.StableService()
+}
+
+// alternatingServices returns the Services of which one at a time is the stable Service of a Rollout.
+func alternatingServices(rollout *apis.Rollout) []string {
+	if rollout == nil || rollout.Spec.Strategy.Canary == nil || rollout.Spec.Strategy.Canary.PingPong == nil {
+		return nil
+	}
+	services := rollout.Spec.Strategy.Canary.PingPong
+	return []string{services.PingService, services.PongService}
 }
 
 // target returns the reference to the workload and its Service.

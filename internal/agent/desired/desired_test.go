@@ -118,14 +118,14 @@ func TestDesired(t *testing.T) {
 			{"shop-1", "shop-stable", nil},
 		}},
 		"invalid service, but a Rollout": {`[{type: kedify-http, metadata: {hosts: a.test, port: http, service: Shop_1}}]`, canary, []summary{{"shop", "shop-stable", []string{
-			`KeyIgnored: spec.triggers[0].metadata.service "Shop_1": use the name of a Service of the same namespace: at most 63 lower-case letters, digits and hyphens; the stable Service shop-stable of the Rollout applies`,
-			`KeyIgnored: spec.triggers[0].metadata.port "http": not a number from 1 to 65535: use portName for a name; portName http applies`,
+			`KeyIgnored: spec.triggers[0].metadata.service "Shop_1": use the name of a Service of the same namespace: at most 63 lower-case letters, digits and hyphens; a new object gets the stable Service shop-stable of the Rollout, an existing one keeps its own`,
+			`KeyIgnored: spec.triggers[0].metadata.port "http": not a number from 1 to 65535: use portName for a name; a new object gets portName http, an existing one keeps its own`,
 		}}}},
 		"invalid service, and no Rollout yet": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: a/b}}]`, "", []summary{{"shop", "", []string{
 			`InvalidTrigger: spec.triggers[0].metadata.service "a/b": use the name of a Service of the same namespace: at most 63 lower-case letters, digits and hyphens`,
 		}}}},
 		"no hosts": {`[{type: kedify-http, metadata: {port: "80"}}]`, canary, []summary{{"shop", "shop-stable", []string{
-			`KeyIgnored: spec.triggers[0].metadata.hosts: missing, so all hosts of the namespace apply; name them, such as shop.example.com, or "*" for all`,
+			`KeyIgnored: spec.triggers[0].metadata.hosts: missing: a new object gets all hosts of the namespace, an existing one keeps its own; name them, such as shop.example.com, or "*" for all`,
 		}}}},
 		"invalid name": {`[` + plain + `, {type: kedify-http, name: My API, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{
 			{"shop", "shop-stable", nil},
@@ -396,9 +396,8 @@ func TestCompare(t *testing.T) {
 			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "" },
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want: changes{
-				Update:     []string{"shop"},
 				Conditions: map[string][]string{"shop": {"TriggerAccepted=True KeyIgnored"}},
-				Problems:   `spec.triggers[0].metadata.hosts: missing, so all hosts of the namespace apply; name them, such as shop.example.com, or "*" for all`,
+				Problems:   `spec.triggers[0].metadata.hosts: missing: a new object gets all hosts of the namespace, an existing one keeps its own; name them, such as shop.example.com, or "*" for all`,
 			},
 		},
 		"always invalid": {

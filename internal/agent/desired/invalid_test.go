@@ -30,12 +30,20 @@ func TestInvalidValues(t *testing.T) {
 		"port name":           {map[string]string{"portName": "HTTP"}, nil, same, "InvalidTrigger"},
 		"port":                {map[string]string{"portName": "", "port": "0"}, nil, same, "InvalidTrigger"},
 		"no port":             {map[string]string{"portName": ""}, nil, same, "InvalidTrigger"},
-		"both, one invalid":   {map[string]string{"portName": "HTTP", "port": "8080"}, nil, port(8080), ""},
+		"both, one invalid":   {map[string]string{"portName": "HTTP", "port": "8080"}, nil, same, "InvalidTrigger"},
+		"both, the same":      {map[string]string{"portName": "http", "port": "x"}, nil, same, ""},
+		"both":                {map[string]string{"port": "80"}, nil, same, "InvalidTrigger"},
+		"a name with a digit": {map[string]string{"portName": "", "port": "8080a"}, nil, same, "InvalidTrigger"},
+		"another name":        {map[string]string{"portName": "", "port": "web"}, nil, same, "InvalidTrigger"},
 		"a name in port":      {map[string]string{"portName": "", "port": "http"}, nil, same, ""},
-		"a number as a name":  {map[string]string{"portName": "8080"}, nil, port(8080), ""},
+		"a number as a name":  {map[string]string{"portName": "8080"}, nil, same, "InvalidTrigger"},
 		"headers":             {map[string]string{"headers": "X-Team: b"}, nil, same, "InvalidTrigger"},
 		"name of a header":    {map[string]string{"headers": "[{name: X Team, value: b}]"}, nil, same, "InvalidTrigger"},
 		"field of a header":   {map[string]string{"headers": "[{name: X-Team, value: a, regex: b}]"}, nil, same, ""},
+		"field for the value": {map[string]string{"headers": "[{name: X-Team, val: b}]"}, nil, same, "InvalidTrigger"},
+		"headers, no list":    {map[string]string{"headers": "# [{name: X-Team}]"}, nil, same, "InvalidTrigger"},
+		"misspelled headers":  {map[string]string{"headers": "", "header": "[{name: X-Team}]"}, nil, same, ""},
+		"missing hosts":       {map[string]string{"hosts": " "}, nil, same, ""},
 		"hosts":               {map[string]string{"hosts": "a b,c d"}, nil, same, "InvalidTrigger"},
 		"path prefixes":       {map[string]string{"pathPrefixes": "a,b"}, nil, same, "InvalidTrigger"},
 		"misspelled hosts":    {map[string]string{"hosts": "", "host": "c.test"}, nil, same, ""},
@@ -96,10 +104,13 @@ func TestInvalidTriggerOfAnotherTarget(t *testing.T) {
 	} {
 		scaled := read[apis.ScaledObject](t, full)
 		change(scaled)
-		scaled.Spec.Triggers[0].Metadata["service"] = "New_1"
-		changes := compareWith(scaled, read[httpv1alpha1.HTTPScaledObject](t, made))
-		if len(changes.Update) > 0 || changes.Conditions["shop"][0].Status != metav1.ConditionFalse {
-			t.Errorf("%s: %+v", name, changesOf(changes))
+		for key, value := range map[string]string{"service": "New_1", "port": "80"} {
+			edited := scaled.DeepCopy()
+			edited.Spec.Triggers[0].Metadata[key] = value
+			changes := compareWith(edited, read[httpv1alpha1.HTTPScaledObject](t, made))
+			if len(changes.Update) > 0 || changes.Conditions["shop"][0].Status != metav1.ConditionFalse {
+				t.Errorf("%s, %s %s: %+v", name, key, value, changesOf(changes))
+			}
 		}
 	}
 }
@@ -107,11 +118,4 @@ func TestInvalidTriggerOfAnotherTarget(t *testing.T) {
 // compareWith compares a ScaledObject with an existing object.
 func compareWith(scaled *apis.ScaledObject, object *httpv1alpha1.HTTPScaledObject) desired.Changes {
 	return desired.Compare(scaled, desired.Desired(scaled, nil, address), []*httpv1alpha1.HTTPScaledObject{object})
-}
-
-// port returns a change to the number of the port.
-func port(number int32) func(*httpv1alpha1.HTTPScaledObjectSpec) {
-	return func(spec *httpv1alpha1.HTTPScaledObjectSpec) {
-		spec.ScaleTargetRef.Port, spec.ScaleTargetRef.PortName = number, ""
-	}
 }
