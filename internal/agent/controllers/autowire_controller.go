@@ -304,8 +304,8 @@ func isNewProblem(before, after *metav1.Condition) bool {
 }
 
 // SetupWithManager adds the controller to mgr. It reconciles a namespace when an object that affects its backends
-// changes. HTTPRoutes, BackendTLSPolicies and Rollouts are watched as soon as they are installed, and BackendTLSPolicies
-// and IngressClasses as soon as the agent has the permission.
+// changes. HTTPRoutes, BackendTLSPolicies and Rollouts are watched as soon as they are installed, and
+// BackendTLSPolicies and IngressClasses as soon as the agent has the permission.
 func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 	grants, err := newGrants(mgr, a.SharedNamespace)
 	if err != nil {

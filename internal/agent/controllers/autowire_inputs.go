@@ -41,10 +41,18 @@ func (a *AutowireReconciler) list(
 	switch {
 	case from != nil:
 		return from.list(ctx, into, options...)
-	case a.IsInstalled(kind):
+	case a.isWatched(nil, kind):
 		return "", a.Client.List(ctx, into, options...)
 	}
 	return "", nil
+}
+
+// isWatched reports whether the objects of a kind are watched, by its cache or by Client if there is none.
+func (a *AutowireReconciler) isWatched(from *kindCache, kind schema.GroupVersionKind) bool {
+	if from == nil {
+		return a.IsInstalled(kind)
+	}
+	return from.hasSynced.Load() != nil
 }
 
 // ingressClasses reads the IngressClasses. problem is why they cannot be read, empty if they can.
@@ -54,16 +62,17 @@ func (a *AutowireReconciler) ingressClasses(ctx context.Context) (all autowire.C
 	return autowire.ClassesOf(classes.Items), problem, err
 }
 
-// tlsPolicies reads the BackendTLSPolicies of a namespace, in the version that the API server serves. problem is why
-// they cannot be read, empty if they can.
+// tlsPolicies reads the BackendTLSPolicies of a namespace, in the version that the API server serves. The cache of the
+// alpha version may be stale: an upgrade of the Gateway API ends that version. problem is why they cannot be read,
+// empty if they can.
 func (a *AutowireReconciler) tlsPolicies(
 	ctx context.Context, name string,
 ) (all []apis.BackendTLSPolicy, problem string, err error) {
 	var policies apis.BackendTLSPolicyList
 	var alpha apis.AlphaBackendTLSPolicyList
 	inside := client.InNamespace(name)
-	problem, err = a.list(ctx, a.policies, apis.BackendTLSPolicyKind(), &policies, inside)
-	if err != nil || problem != "" || len(policies.Items) > 0 {
+	if a.isWatched(a.policies, apis.BackendTLSPolicyKind()) {
+		problem, err = a.list(ctx, a.policies, apis.BackendTLSPolicyKind(), &policies, inside)
 		return policies.Items, problem, err
 	}
 	problem, err = a.list(ctx, a.alphaPolicies, apis.AlphaBackendTLSPolicyKind(), &alpha, inside)

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,9 +39,8 @@ type kindCache struct {
 	failures atomic.Int32
 	// changed receives each object that changes, and an object without a name when problem changes.
 	changed chan event.GenericEvent
-	// done is closed when the cache ends.
+	// done is closed when the cache has to end.
 	done chan struct{}
-	end  sync.Once
 }
 
 // newKindCache returns the cache for a kind in some namespaces; none means all.
@@ -71,9 +70,10 @@ func (k *kindCache) setUp() error {
 	return errors.Join(k.manager.Add(k), whenInstalled(k.manager, k.kind, k.watch))
 }
 
-// Start runs the cache until ctx is canceled.
+// Start runs the cache until ctx is canceled. The cache waits for its handlers, and the controller may no longer
+// receive what they send.
 func (k *kindCache) Start(ctx context.Context) error {
-	defer k.end.Do(func() { close(k.done) })
+	context.AfterFunc(ctx, func() { close(k.done) })
 	return k.cache.Start(ctx)
 }
 
@@ -92,7 +92,12 @@ func (k *kindCache) watch() error {
 		}
 	}
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: notify, UpdateFunc: func(_, after any) { notify(after) }, DeleteFunc: notify,
+		AddFunc: notify, DeleteFunc: notify,
+		UpdateFunc: func(before, after any) {
+			if isUpdated(before, after) {
+				notify(after)
+			}
+		},
 	}); err != nil {
 		return fmt.Errorf("watch kind %s: %w", k.kind.Kind, err)
 	}
@@ -109,6 +114,14 @@ func (k *kindCache) watch() error {
 	return nil
 }
 
+// isUpdated reports whether an update of an object is more than one of its status.
+func isUpdated(before, after any) bool {
+	old, isObject := before.(client.Object)
+	current, ok := after.(client.Object)
+	return !isObject || !ok || old.GetGeneration() != current.GetGeneration() ||
+		!maps.Equal(old.GetAnnotations(), current.GetAnnotations()) // those of IngressClasses name the default one
+}
+
 // notify sends an object to the controller.
 func (k *kindCache) notify(object client.Object) {
 	select {
@@ -119,23 +132,27 @@ func (k *kindCache) notify(object client.Object) {
 
 // failed records that the objects could not be listed or watched. It is a toolscache.WatchErrorHandlerWithContext.
 func (k *kindCache) failed(_ context.Context, _ *toolscache.Reflector, err error) {
+	logger := k.manager.GetLogger().WithValues("kind", k.kind.Kind)
 	hasSynced := k.hasSynced.Load()
+	isRead := hasSynced != nil && (*hasSynced)()
 	isForbidden := apierrors.IsForbidden(err)
-	if hasSynced != nil && (*hasSynced)() && !isForbidden {
-		return // The watch is repeated, and the objects that were read remain.
+	if !isForbidden && (isRead || k.failures.Add(1) < failuresUntilReport) {
+		logger.V(1).Info("watch of an optional kind failed and is repeated", "error", err)
+		return
 	}
 	problem := fmt.Sprintf("kind %s cannot be read: %v", k.kind.Kind, err)
 	if isForbidden {
 		problem = fmt.Sprintf("kind %s cannot be read, because the agent may not list and watch %s.%s: grant it the "+
-			"permission of config/agent/rbac.yaml", k.kind.Kind, k.resource(), k.kind.Group)
+			"permission of config/agent/rbac.yaml: %v", k.kind.Kind, k.resource(), k.kind.Group, err)
 	}
-	k.manager.GetLogger().Error(err, "objects of an optional kind cannot be read", "kind", k.kind.Kind,
-		"effect", "the agent wires no other backend for which they matter", "fix", problem)
-	isReported := isForbidden || k.failures.Add(1) >= failuresUntilReport
-	if hasSynced == nil || (*hasSynced)() || !isReported {
+	if isRead {
+		logger.Error(err, "objects of an optional kind can no longer be watched",
+			"effect", "the agent uses those that it has read before", "fix", problem)
 		return
 	}
-	if k.problem.Swap(&problem) == nil {
+	logger.Error(err, "objects of an optional kind cannot be read",
+		"effect", "the agent wires no other backend for which they matter", "fix", problem)
+	if hasSynced != nil && k.problem.Swap(&problem) == nil {
 		k.notify(k.object)
 	}
 }

@@ -196,8 +196,8 @@ func (r *ScaledObjectReconciler) releaseTriggers(ctx context.Context, scaled *ap
 	return nil
 }
 
-// releaseStored is releaseTriggers for a ScaledObject of the cache, which has the agent's managed fields only. The agent
-// manages triggers if it ended after a conversion, or if it had an earlier version.
+// releaseStored is releaseTriggers for a ScaledObject of the cache, which has the agent's managed fields only. The
+// agent manages triggers if it ended after a conversion, or if it had an earlier version.
 func (r *ScaledObjectReconciler) releaseStored(ctx context.Context, scaled *apis.ScaledObject) error {
 	if len(desired.TriggerManagers(scaled.ManagedFields)) == 0 {
 		return nil
