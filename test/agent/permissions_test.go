@@ -17,7 +17,8 @@ import (
 // TestRolesOfAnEarlierVersion has an agent whose roles lack the permissions for IngressClasses and BackendTLSPolicies,
 // as in an upgrade in which the new roles are applied after the new Deployment. The agent becomes ready and does
 // everything for which they do not matter. Its log and the condition name the missing permissions. It wires the backends
-// as soon as the roles are applied, and wired ones stay if it starts without the permissions again.
+// as soon as the roles are applied. Wired ones stay if it starts without the permissions again, while proxies are ready.
+// After an outage of the proxies it wires them when it has the permissions.
 //
 //nolint:paralleltest // it replaces the shared cluster
 func TestRolesOfAnEarlierVersion(t *testing.T) {
@@ -83,6 +84,11 @@ func TestRolesOfAnEarlierVersion(t *testing.T) {
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
 	endpoint(t, team, false)
 	awaitBackends(t, team, "shop:80 cart:80")
+	endpoint(t, team, true)
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonPermissionMissing)
+	awaitBackends(t, team, "shop:80 cart:80")
+	applyFiles(t, "", manifests+"agent/rbac.yaml")
+	awaitBackends(t, team, "kedify-proxy:8080 cart:80")
 }
 
 // earlierRoles returns the roles of config/agent without the rules for some resources.

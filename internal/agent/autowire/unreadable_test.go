@@ -14,7 +14,8 @@ import (
 )
 
 // TestUnreadableInputs has backends for which the agent lacks IngressClasses or BackendTLSPolicies. It wires no other
-// backend, keeps those that are wired on their port, and still restores them.
+// backend, keeps those that are wired on their port, and still restores them. A restored one is wired again once the
+// agent has the inputs, because its port may depend on them.
 func TestUnreadableInputs(t *testing.T) {
 	t.Parallel()
 	const ofIngresses, ofRoutes = trigger.AutowireIngress, trigger.AutowireHTTPRoute
@@ -57,6 +58,17 @@ func TestUnreadableInputs(t *testing.T) {
 			}
 			if w.HasProxy = false; strings.Contains(w.unwiredWithoutProxy(t), "kedify-proxy") {
 				t.Errorf("it is not restored without a proxy:\n%s", asYAML(t, w.stored[0]))
+			}
+			if !strings.HasPrefix(c.says, httpv1alpha1.ReasonPermissionMissing) {
+				return
+			}
+			w.HasProxy, w.Now = true, w.Now.Add(w.CoolDown)
+			if got := w.converge(t).Conditions["shop"]; got.Reason != httpv1alpha1.ReasonPermissionMissing {
+				t.Errorf("after the outage: condition %+v", got)
+			}
+			w.TLSPolicies, w.Unreadable = c.policies, nil
+			if got := w.converge(t).Conditions["shop"]; got.Status != before.Status {
+				t.Errorf("after the outage, with the permission: condition %+v, before %+v", got, before)
 			}
 		})
 	}
