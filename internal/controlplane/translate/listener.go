@@ -93,7 +93,7 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 	manager.EarlyHeaderMutationExtensions = early
 	manager.HttpFilters = filters
 	if o.RequestHeadersTimeout > 0 {
-		manager.RequestHeadersTimeout = durationpb.New(o.RequestHeadersTimeout)
+		manager.RequestHeadersTimeout = timeoutOf(o.RequestHeadersTimeout)
 	}
 	manager.UseRemoteAddress = wrapperspb.Bool(true)
 	manager.XffNumTrustedHops = o.TrustedHops

@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -64,6 +65,10 @@ func TestRequestHeadersTimeout(t *testing.T) {
 		"the default": {func(*translate.Options) {}, durationpb.New(10 * time.Second)},
 		"longer":      {func(o *translate.Options) { o.RequestHeadersTimeout = time.Hour }, durationpb.New(time.Hour)},
 		"no limit":    {func(o *translate.Options) { o.RequestHeadersTimeout = 0 }, nil},
+		"below 1 ms":  {func(o *translate.Options) { o.RequestHeadersTimeout = 1 }, durationpb.New(time.Millisecond)},
+		"the maximum": {
+			func(o *translate.Options) { o.RequestHeadersTimeout = math.MaxInt64 }, durationpb.New(100 * 365 * 24 * time.Hour),
+		},
 	} {
 		options := holdOptions()
 		c.change(&options)
