@@ -30,8 +30,8 @@ func with(more map[string]string) map[string]string {
 }
 
 // missingHosts is the fix of missing hosts.
-const missingHosts = `missing: a new object gets all hosts of the namespace, an existing one keeps its own; name them, ` +
-	`such as shop.example.com, or "*" for all`
+const missingHosts = `missing: a new object gets all hosts of the namespace, an existing one keeps its own; name ` +
+	`them, such as shop.example.com, or "*" for all`
 
 // defaults returns the Trigger of minimal.
 func defaults() trigger.Trigger {
@@ -239,18 +239,18 @@ func TestProblems(t *testing.T) {
 			`headers "[{name: a, regex: b}]": [0]: unknown field "regex": use name and value only`,
 		}},
 		"headers without a list": {with(map[string]string{"headers": "# [{name: a}]"}), []string{
-			`headers "# [{name: a}]": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any ` +
-				`value matches`,
+			`headers "# [{name: a}]": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, ` +
+				`any value matches`,
 		}},
 		"headers of two documents": {with(map[string]string{"headers": "- name: a\n---\n- name: b\n"}), []string{
-			`headers "- name: a\n---\n- name: b": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without ` +
-				`value, any value matches`,
+			`headers "- name: a\n---\n- name: b": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; ` +
+				`without value, any value matches`,
 		}},
 		"headers with other keys and a typo": {with(map[string]string{
 			"headers": "[{name: a, value: b, type: Exact}, {name: c d, value: e, invert: true}]",
 		}), []string{
-			`headers "[{name: a, value: b, type: Exact}, {name: c d, value: e, invert: true}]": "c d": not a header: a name has letters, ` +
-				"digits and !#$%&'*+-.^_`|~ only",
+			`headers "[{name: a, value: b, type: Exact}, {name: c d, value: e, invert: true}]": "c d": not a header: a name ` +
+				"has letters, digits and !#$%&'*+-.^_`|~ only",
 		}},
 		"headers of other types": {with(map[string]string{"headers": "[{name: a, value: [b]}]"}), []string{
 			`headers "[{name: a, value: [b]}]": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without ` +
@@ -599,7 +599,7 @@ func TestMisspelledLists(t *testing.T) {
 		metadata                          map[string]string
 		hosts, prefixes, headers, service bool
 	}{
-		"none":              {map[string]string{"pathPrefixes": "", "headers": "", "service": ""}, false, false, false, false},
+		"none":              {map[string]string{"headers": "", "service": " "}, false, false, false, false},
 		"hosts":             {map[string]string{"hosts": "", "host": "a.test"}, true, false, false, false},
 		"hosts and host":    {map[string]string{"host": "a.test"}, false, false, false, false},
 		"missing hosts":     {map[string]string{"hosts": "", "host": " "}, true, false, false, false},

@@ -314,8 +314,8 @@ func TestPartlyInvalidTriggers(t *testing.T) {
 	}
 }
 
-// TestLiveObjectKeepsItsValues edits the trigger of an object so that its values are missing, ambiguous or misspelled. The
-// object keeps them, and the valid edit applies.
+// TestLiveObjectKeepsItsValues edits the trigger of an object so that its values are missing, ambiguous or misspelled.
+// The object keeps them, and the valid edit applies.
 func TestLiveObjectKeepsItsValues(t *testing.T) {
 	t.Parallel()
 	const headers = `headers: "[{name: X-A, value: b}]"`

@@ -17,8 +17,8 @@ import (
 // TestRolesOfAnEarlierVersion has an agent whose roles lack the permissions for IngressClasses and BackendTLSPolicies,
 // as in an upgrade in which the new roles are applied after the new Deployment. The agent becomes ready and does
 // everything for which they do not matter. Its log and the condition name the missing permissions. It wires the backends
-// as soon as the roles are applied. Wired ones stay if it starts without the permissions again, while proxies are ready.
-// After an outage of the proxies it wires them when it has the permissions.
+// as soon as the roles are applied. Wired ones stay if it starts without the permissions again, while proxies are
+// ready. After an outage of the proxies it wires them when it has the permissions.
 //
 //nolint:paralleltest // it replaces the shared cluster
 func TestRolesOfAnEarlierVersion(t *testing.T) {

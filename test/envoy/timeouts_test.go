@@ -162,8 +162,8 @@ func TestTimeToTheEndOfTheHeaders(t *testing.T) {
 	}
 }
 
-// TestTimeOfCopies: the setting of a namespace limits mirrored requests and does not affect the requests themselves. The
-// apps respond after chunkPause.
+// TestTimeOfCopies: the setting of a namespace limits mirrored requests and does not affect the requests themselves.
+// The apps respond after chunkPause.
 func TestTimeOfCopies(t *testing.T) {
 	t.Parallel()
 	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")

@@ -11,8 +11,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 )
 
-// TestServiceOfARollout edits the Service in the trigger of a Rollout. The Rollout's own Service applies to a new object
-// instead of an invalid one. An existing object keeps its own, unless it is one of two that alternate.
+// TestServiceOfARollout edits the Service in the trigger of a Rollout. The Rollout's own Service applies to a new
+// object instead of an invalid one. An existing object keeps its own, unless it is one of two that alternate.
 func TestServiceOfARollout(t *testing.T) {
 	t.Parallel()
 	const pingPong = `{spec: {strategy: {canary: {pingPong: {pingService: ping, pongService: pong}}}}}`
