@@ -200,12 +200,8 @@ func (w *Want) build(
 		service = w.service(scaled, rollout, parsed.Service, where)
 	}
 	w.guess = target(scaled, service, parsed)
-	known := w.guess
-	if !hasService || parsed.ServiceIncomplete {
-		known.Service, w.alternates = "", alternatingServices(rollout)
-	}
-	if parsed.IsPortGuess {
-		known.Port, known.PortName = 0, ""
+	if hasService = hasService && !parsed.ServiceIncomplete; !hasService {
+		w.alternates = alternatingServices(rollout)
 	}
 	w.incomplete = &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{
@@ -216,7 +212,7 @@ func (w *Want) build(
 		},
 		Spec: httpv1alpha1.HTTPScaledObjectSpec{
 			Hosts: parsed.Hosts, PathPrefixes: parsed.PathPrefixes, Headers: headers(parsed.Headers),
-			ScaleTargetRef: known,
+			ScaleTargetRef: withoutGuesses(w.guess, hasService, !parsed.IsPortGuess),
 			Replicas:       w.replicas(scaled),
 			ScalingMetric:  metric(parsed),
 			Timeouts:       timeouts(parsed),
@@ -258,6 +254,17 @@ func stableService(scaled *apis.ScaledObject, rollout *apis.Rollout) string {
 		return ""
 	}
 	return rollout.StableService()
+}
+
+// withoutGuesses returns a target without its Service or port, unless they are those of the trigger.
+func withoutGuesses(ref httpv1alpha1.ScaleTargetRef, hasService, hasPort bool) httpv1alpha1.ScaleTargetRef {
+	if !hasService {
+		ref.Service = ""
+	}
+	if !hasPort {
+		ref.Port, ref.PortName = 0, ""
+	}
+	return ref
 }
 
 // alternatingServices returns the Services of which one at a time is the stable Service of a Rollout.
