@@ -203,13 +203,10 @@ func (p *objectPlan) selectBackends(
 		hasTarget = true
 		toService := p.behaviorOf(original.service.Name, original.service.Port)
 		to := p.destination(original, targets, toService)
-		if isWired && (p.isPortPending(ref, &to) || p.isUndecided(ref, targets)) {
+		if isWired && p.isPending(ref, &to, targets) {
 			to = *ref
 		}
 		reason, message := p.permanentBlocker(targets, backends, i, &to, toService)
-		if problem := p.Unreadable[p.object.kind]; reason == "" && !isWired && problem != "" {
-			reason, message = httpv1alpha1.ReasonPermissionMissing, problem
-		}
 		if reason == "" {
 			p.needsGrant = p.needsGrant || to.isCrossNamespace
 			reason, message = p.blocker(targets, &to, isWired && p.isInFleet(ref, targets[0]), state)
@@ -251,12 +248,28 @@ func (p *objectPlan) permanentBlocker(
 			return p.serviceTypeBlocker()
 		},
 		func() (string, string) { return p.healthBlocker(to) },
+		func() (string, string) { return p.unreadableBlocker(ref) },
 	} {
 		if reason, message = blocker(); reason != "" {
 			return reason, message
 		}
 	}
 	return "", ""
+}
+
+// isPending reports whether a wired backend stays as it is until its new port, or what decides about it, is known.
+func (p *objectPlan) isPending(ref, to *backend, targets []*Target) bool {
+	return p.isPortPending(ref, to) || p.isUndecided(ref, targets)
+}
+
+// unreadableBlocker returns why a backend that is not wired must wait: the objects that decide how the controller of the
+// object uses Services cannot be read.
+func (p *objectPlan) unreadableBlocker(ref *backend) (reason, message string) {
+	problem := p.Unreadable[p.object.kind]
+	if problem == "" || ref.isProxy() {
+		return "", ""
+	}
+	return httpv1alpha1.ReasonPermissionMissing, problem
 }
 
 // isUndecided reports whether a backend references the proxies, and the objects that decide how the controller of the

@@ -49,8 +49,8 @@ func TestInvalidValues(t *testing.T) {
 		"misspelled hosts":    {map[string]string{"hosts": "", "host": "c.test"}, nil, same, ""},
 		"misspelled prefixes": {map[string]string{"pathPrefixes": "", "pathPrefix": "/c"}, nil, same, ""},
 		"several": {
-			map[string]string{"service": "a/b", "portName": "-", "headers": "- a", "hosts": "?", "pathPrefixes": "?"}, nil, same,
-			"InvalidTrigger",
+			map[string]string{"service": "a/b", "portName": "-", "headers": "- a", "hosts": "?", "pathPrefixes": "?"},
+			nil, same, "InvalidTrigger",
 		},
 		"another valid one": {map[string]string{"service": "new", "portName": "-"}, nil, func(s *spec) {
 			s.ScaleTargetRef.Service = "new"
