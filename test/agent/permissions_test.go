@@ -85,6 +85,7 @@ func TestRolesOfAnEarlierVersion(t *testing.T) {
 	endpoint(t, team, false)
 	awaitBackends(t, team, "shop:80 cart:80")
 	endpoint(t, team, true)
+	programmed(t, team, "shop")
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonPermissionMissing)
 	awaitBackends(t, team, "shop:80 cart:80")
 	applyFiles(t, "", manifests+"agent/rbac.yaml")
