@@ -11,6 +11,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -22,6 +23,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 )
 
 // leaseName is the name of the Lease for the leader election of the replicas.
@@ -66,16 +68,20 @@ func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 }
 
 // trim removes fields that the agent does not use from an object before it is cached. The metadata of an HTTPRoute
-// stays complete, because its patches depend on it.
+// stays complete, because its patches depend on it. Of the managers of a ScaledObject's fields it keeps the agent.
 func trim(object any) (any, error) {
-	if _, isPatched := object.(*apis.HTTPRoute); isPatched {
+	var managers []metav1.ManagedFieldsEntry
+	switch typed := object.(type) {
+	case *apis.HTTPRoute:
 		return object, nil
+	case *apis.ScaledObject:
+		managers = desired.TriggerManagers(typed.ManagedFields)
 	}
 	accessor, err := meta.Accessor(object)
 	if err != nil {
 		return object, nil //nolint:nilerr // not an object but a tombstone
 	}
-	accessor.SetManagedFields(nil)
+	accessor.SetManagedFields(managers)
 	annotations := accessor.GetAnnotations()
 	delete(annotations, corev1.LastAppliedConfigAnnotation)
 	return object, nil

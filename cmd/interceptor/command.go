@@ -160,6 +160,8 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 		"prefer the Pods that EndpointSlices intend for the node or the zone of a proxy (trafficDistribution of a Service)")
 	flags.Uint32Var(&s.translate.TrustedHops, "trusted-hops", standard.TrustedHops,
 		"`number` of proxies in front of kedify-proxy whose X-Forwarded-For and X-Forwarded-Proto are trusted")
+	flags.DurationVar(&s.translate.RequestHeadersTimeout, "request-headers-timeout", standard.RequestHeadersTimeout,
+		"maximum `time` from the first byte of a request to the end of its headers; 0s for no limit")
 	flags.StringVar(&s.translate.Strictness.UnderscoreHeaders, "underscore-headers", standard.Strictness.UnderscoreHeaders,
 		"`action` on request headers with an underscore in their names: keep, drop or reject")
 	flags.StringVar(&s.translate.Strictness.EscapedSlashes, "escaped-slashes", standard.Strictness.EscapedSlashes,
@@ -242,7 +244,7 @@ var errSetting = errors.New("invalid setting")
 func (s *settings) check() error {
 	for name, value := range map[string]time.Duration{
 		"batch-interval": s.batchInterval, "cluster-grace": s.clusterGrace, "shutdown-delay": s.shutdownDelay,
-		"shutdown-deadline": s.shutdownDeadline,
+		"shutdown-deadline": s.shutdownDeadline, "request-headers-timeout": s.translate.RequestHeadersTimeout,
 	} {
 		if value < 0 {
 			return fmt.Errorf("%w: --%s: %v is negative: use 0s or more", errSetting, name, value)

@@ -63,6 +63,10 @@ func TestSettings(t *testing.T) {
 		"no limit in the queue": {
 			args: []string{"--cold-start-timeout=0s"}, want: changed(func(s *settings) { s.coldStartTimeout = 0 }),
 		},
+		"no limit for headers": {
+			args: []string{"--request-headers-timeout=0s"},
+			want: changed(func(s *settings) { s.translate.RequestHeadersTimeout = 0 }),
+		},
 		"the address of the Pod": {
 			environment: map[string]string{"POD_IP": "10.1.2.3"},
 			args:        []string{"--xds-address", "127.0.0.1:7", "--max-queued=5", "--cold-start-timeout=1m"},
@@ -138,6 +142,10 @@ func TestInvalidSettings(t *testing.T) {
 			wantMessage: "environment variable KEDIFY_INTERCEPTOR_MAX_STREAMS",
 		},
 		"a negative time": {args: []string{"--shutdown-delay=-1s"}, wantMessage: "--shutdown-delay: -1s is negative"},
+		"a negative time for headers": {
+			args:        []string{"--request-headers-timeout=-1ns"},
+			wantMessage: "--request-headers-timeout: -1ns is negative: use 0s or more",
+		},
 		"a negative bound": {
 			args:        []string{"--max-hosts-per-namespace=-1"},
 			wantMessage: `--max-hosts-per-namespace: -1 is negative: use 0 or more`,

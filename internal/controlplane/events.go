@@ -33,7 +33,7 @@ func EventFor(reason holding.Reason) status.RequestEvent {
 		return status.RequestEvent{
 			Type: corev1.EventTypeWarning, Reason: httpv1alpha1.ReasonColdStartFailover,
 			Note: "Request sent to spec.coldStartTimeoutFailoverRef.service: no endpoint became ready in time. Check why the " +
-				"workload has no ready Pod, or raise timeoutSeconds there.",
+				"workload has no ready Pod, or raise timeoutSeconds there, or spec.timeouts.conditionWait if it is 0.",
 		}
 	}
 }

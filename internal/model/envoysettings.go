@@ -39,6 +39,9 @@ type RouteSettings struct {
 	PerTryTimeout Timeout `json:",omitzero"`
 	// BackOff is the pause before a retry.
 	BackOff BackOff `json:",omitzero"`
+	// MirrorTimeout is the time from the start of a mirrored request to the end of its response, for which no client
+	// waits.
+	MirrorTimeout Timeout `json:",omitzero"`
 }
 
 // BackOff is a random, growing pause, at first up to Base and finally up to Max. Max of 0 means ten times Base.
@@ -118,7 +121,7 @@ func (t *EnvoySettings) Over(wider *EnvoySettings) *EnvoySettings {
 			Timeout: cmp.Or(t.Route.Timeout, r.Timeout), IdleTimeout: cmp.Or(t.Route.IdleTimeout, r.IdleTimeout),
 			RetryOn: cmp.Or(t.Route.RetryOn, r.RetryOn), RetryCodes: cmp.Or(t.Route.RetryCodes, r.RetryCodes),
 			Retries: cmp.Or(t.Route.Retries, r.Retries), PerTryTimeout: cmp.Or(t.Route.PerTryTimeout, r.PerTryTimeout),
-			BackOff: cmp.Or(t.Route.BackOff, r.BackOff),
+			BackOff: cmp.Or(t.Route.BackOff, r.BackOff), MirrorTimeout: cmp.Or(t.Route.MirrorTimeout, r.MirrorTimeout),
 		},
 		Cluster: ClusterSettings{
 			ConnectTimeout:     cmp.Or(t.Cluster.ConnectTimeout, c.ConnectTimeout),

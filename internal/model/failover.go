@@ -11,7 +11,7 @@ type Failover struct {
 	Service  Key
 	Port     uint32
 	Protocol Protocol
-	// Timeout is the maximum time that a request waits for the backend.
+	// Timeout is the maximum time that a request waits for the backend; 0 means that of a Route without a Failover.
 	Timeout time.Duration
 }
 

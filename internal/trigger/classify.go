@@ -108,13 +108,7 @@ func ConversionMetadata(metadata map[string]string, address, name string) map[st
 
 // unknownKeys returns the problems of unknown keys, sorted.
 func unknownKeys(metadata map[string]string) []Problem {
-	// KEDA itself parses some keys of every TypePush trigger (pkg/scalers/external_scaler.go).
-	names := []string{
-		KeyScalerAddress, KeyHTTPScaledObject, KeyConvertedFrom, "enableTLS", "unsafeSsl",
-	}
-	for _, k := range keys() {
-		names = append(names, k.name)
-	}
+	names := knownNames()
 	var problems []Problem
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
 		if slices.Contains(names, name) {
@@ -124,9 +118,34 @@ func unknownKeys(metadata map[string]string) []Problem {
 		if similar := closestName(name, names); similar != "" {
 			fix = "unknown key, ignored; did you mean " + similar + "?"
 		}
-		problems = append(problems, Problem{name, metadata[name], fix, true, ""})
+		problems = append(problems, Problem{Key: name, Value: metadata[name], Fix: fix, Ignored: true})
 	}
 	return problems
+}
+
+// isMisspelled reports whether a key has no value, but an unknown key is similar to it.
+func isMisspelled(metadata map[string]string, name string) bool {
+	if hasValue(metadata, name) {
+		return false
+	}
+	names := knownNames()
+	for written := range metadata {
+		if hasValue(metadata, written) && !slices.Contains(names, written) && closestName(written, names) == name {
+			return true
+		}
+	}
+	return false
+}
+
+// knownNames returns all keys of a TypePush trigger. KEDA itself parses some of them (pkg/scalers/external_scaler.go).
+func knownNames() []string {
+	names := []string{
+		KeyScalerAddress, KeyHTTPScaledObject, KeyConvertedFrom, "enableTLS", "unsafeSsl",
+	}
+	for _, k := range keys() {
+		names = append(names, k.name)
+	}
+	return names
 }
 
 // closestName returns the name that is most similar to a misspelled one, or "" if none is similar enough.

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/sources"
@@ -46,14 +44,8 @@ const (
 	KeyIdleTimeout            = "idleTimeout"
 )
 
-// maxHeadersText is the maximum length of the value of headers, in bytes. Any tenant can write one.
-const maxHeadersText = 4096
-
 // MaxElements is the maximum number of hosts and of path prefixes, that of the schema of HTTPScaledObject.
 const MaxElements = 256
-
-// maxHeaders is the maximum number of headers, that of the schema of HTTPScaledObject.
-const maxHeaders = 16
 
 // key is one row of the table of keys.
 type key struct {
@@ -62,8 +54,8 @@ type key struct {
 	fallback string
 	// read parses a value, which is not empty, into the Trigger. Its error describes the allowed values.
 	read func(t *Trigger, value string) error
-	// isRoute reports whether an invalid value leaves no route, or the wrong one, unless rest returns a part of it. Other
-	// invalid values are ignored.
+	// isRoute reports whether an invalid value leaves no route, or the wrong one, unless rest returns a part of it, or
+	// choosePort finds the port. Other invalid values are ignored.
 	isRoute bool
 	// rest returns the valid part of an invalid value that read has stored, empty for none; nil if it stores nothing.
 	rest func(t *Trigger) string
@@ -117,7 +109,7 @@ func routingKeys() []key {
 			name: KeyPathPrefixes, isRoute: true, read: readPathPrefixes,
 			rest: func(t *Trigger) string { return strings.Join(t.PathPrefixes, ",") },
 		},
-		{name: KeyHeaders, isRoute: true, read: readHeaders},
+		{name: KeyHeaders, isRoute: true, read: readHeaders, rest: formatHeaders},
 		{name: KeyService, isRoute: true, read: readServiceName(func(t *Trigger) *string { return &t.Service })},
 		{name: KeyPort, isRoute: true, read: readPort},
 		{name: KeyPortName, isRoute: true, read: readPortName},
@@ -206,59 +198,6 @@ func readPathPrefixes(t *Trigger, value string) error {
 	})
 	t.PathPrefixes, t.PathPrefixesIncomplete = valid, len(invalid) > 0
 	return joinErrors(invalid)
-}
-
-// errHeadersSyntax describes the syntax of headers.
-var errHeadersSyntax = errors.New("use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without " +
-	"value, any value matches")
-
-// readHeaders parses conditions on headers.
-func readHeaders(t *Trigger, value string) error {
-	if len(value) > maxHeadersText {
-		return fmt.Errorf("is longer than %d bytes", maxHeadersText)
-	}
-	if hasAlias(value) {
-		return errors.New("YAML anchors and aliases are not allowed")
-	}
-	decoder := yaml.NewDecoder(strings.NewReader(value))
-	decoder.KnownFields(true)
-	var read []struct {
-		Name  string
-		Value *string
-	}
-	if err := decoder.Decode(&read); err != nil {
-		return errHeadersSyntax
-	}
-	if len(read) > maxHeaders {
-		return fmt.Errorf("has %d headers, the limit is %d", len(read), maxHeaders)
-	}
-	seen := map[string]bool{}
-	for _, header := range read {
-		parsed, err := model.ParseHeader(header.Name, header.Value)
-		if err != nil {
-			return fmt.Errorf("%.*q: %w", maxShownValue, header.Name, err)
-		}
-		if seen[parsed.Name] {
-			return fmt.Errorf("%q is a duplicate, because names are case-insensitive: keep one, all headers must match",
-				parsed.Name)
-		}
-		seen[parsed.Name] = true
-		t.Headers = append(t.Headers, Header(header))
-	}
-	return nil
-}
-
-// hasAlias reports whether a YAML text contains anchors or aliases.
-func hasAlias(text string) bool {
-	var document yaml.Node
-	if yaml.Unmarshal([]byte(text), &document) != nil {
-		return false // decoding reports the error
-	}
-	var isAliased func(node *yaml.Node) bool
-	isAliased = func(node *yaml.Node) bool {
-		return node.Kind == yaml.AliasNode || node.Anchor != "" || slices.ContainsFunc(node.Content, isAliased)
-	}
-	return isAliased(&document)
 }
 
 // readPort parses the number of a port.

@@ -9,12 +9,15 @@ import (
 
 // Trigger is the metadata of a trigger, with defaults filled in.
 type Trigger struct {
-	// Hosts are the hosts whose requests are routed and counted, as written, in their order. There is at least one.
+	// Hosts are the hosts whose requests are routed and counted, as written, in their order. None means all hosts of the
+	// namespace.
 	Hosts []string
 	// PathPrefixes limit the requests to paths. None means all paths.
 	PathPrefixes []string
-	// HostsIncomplete and PathPrefixesIncomplete report whether Hosts and PathPrefixes lack invalid elements.
-	HostsIncomplete, PathPrefixesIncomplete bool
+	// HostsIncomplete and PathPrefixesIncomplete report whether Hosts and PathPrefixes lack invalid elements, or those
+	// of a misspelled key. HeadersIncomplete and ServiceIncomplete report the latter of Headers and Service. Hosts are
+	// also incomplete if they are missing: "*" selects all.
+	HostsIncomplete, PathPrefixesIncomplete, HeadersIncomplete, ServiceIncomplete bool
 	// Headers limit the requests further: all of them must match. Names are unique, case-insensitively.
 	Headers []Header
 	// Service is the name of the destination Service. If it is empty, the target must be a Rollout, which names the
@@ -24,6 +27,8 @@ type Trigger struct {
 	Port int32
 	// PortName is the name of the Service's port, or empty if Port is set.
 	PortName string
+	// IsPortGuess reports whether Port and PortName are a guess, because the metadata is ambiguous.
+	IsPortGuess bool
 	// FallbackService is the real backend of a Service that autowire has rewritten, or empty.
 	FallbackService string
 	// Metric is the metric to scale by.
@@ -117,10 +122,21 @@ type Problem struct {
 	Ignored bool
 	// Applied is what applies of an ignored value; empty for nothing, so that the default applies.
 	Applied string
+	// IsGuess means that what applies instead is a guess, for a new object only. An existing one keeps its own value.
+	IsGuess bool
 }
 
 // maxShownValue is the maximum length of a value in a message, in bytes.
 const maxShownValue = 80
+
+// keepsOwn follows what applies to a new object in the text of a Problem.
+const keepsOwn = ", an existing one keeps its own"
+
+// Guess marks the problem as ignored, because a new object gets a guessed value. An existing one keeps its own.
+func (p *Problem) Guess(value string) {
+	p.Ignored, p.IsGuess = true, true
+	p.Fix += "; a new object gets " + value + keepsOwn
+}
 
 // String returns key, value and fix.
 func (p Problem) String() string {
@@ -140,12 +156,15 @@ func Usable(problems []Problem) bool {
 	return true
 }
 
-// Parse parses the metadata of a Managed or Unconverted trigger. It returns all problems, in the order of the table of
-// keys, unknown keys last. Unless the problems are Usable, the Trigger is incomplete. An invalid value of a key that
-// defines no route is ignored, and the default applies. Of hosts and path prefixes, invalid ones are ignored if there is
-// a valid one. A key with an empty value counts as missing, because templates produce such keys.
+// Parse parses the metadata of a Managed or Unconverted trigger. It returns all problems, in the order of the table
+// of keys, unknown keys last. Unless the problems are Usable, the Trigger is incomplete. An invalid value of a key
+// that defines no route is ignored, and the default applies. Of hosts and path prefixes, invalid ones are ignored if
+// there is a valid one. So is an unknown field of a header that has a value. If it is clear which port is meant by an
+// invalid or ambiguous one, that is a guess. A key with an empty value counts as missing, because templates produce
+// such keys.
 func Parse(metadata map[string]string) (Trigger, []Problem) {
 	parsed, problems := parseTable(metadata, keys())
+	problems = parsed.choosePort(metadata, problems)
 	problems = append(problems, crossKeyProblems(&parsed, metadata, problems)...)
 	return parsed, append(problems, unknownKeys(metadata)...)
 }
@@ -191,7 +210,7 @@ func parseTable(metadata map[string]string, table []key) (parsed Trigger, proble
 			}
 			problems = append(problems, problem)
 		} else if reason := k.ineffective(metadata); isSet && reason != "" {
-			problems = append(problems, Problem{k.name, value, reason, true, value})
+			problems = append(problems, Problem{Key: k.name, Value: value, Fix: reason, Ignored: true, Applied: value})
 		}
 	}
 	return parsed, problems
@@ -222,18 +241,17 @@ func crossKeyProblems(parsed *Trigger, metadata map[string]string, known []Probl
 	}
 	var problems []Problem
 	if len(parsed.Hosts) == 0 && !isInvalid[KeyHosts] {
+		parsed.HostsIncomplete = true
 		problems = append(problems, Problem{
-			Key: KeyHosts,
-			Fix: `is required: name at least one host, such as shop.example.com, or "*" for all`,
+			Key: KeyHosts, Ignored: true,
+			Fix: "missing: a new object gets all hosts of the namespace" + keepsOwn +
+				`; name them, such as shop.example.com, or "*" for all`,
 		})
 	}
-	port, portName := hasValue(metadata, KeyPort), hasValue(metadata, KeyPortName)
-	switch {
-	case port && portName:
-		problems = append(problems, Problem{
-			Key: KeyPortName, Value: metadata[KeyPortName], Fix: "set exactly one of port and portName",
-		})
-	case !port && !portName:
+	parsed.PathPrefixesIncomplete = parsed.PathPrefixesIncomplete || isMisspelled(metadata, KeyPathPrefixes)
+	parsed.HeadersIncomplete = isMisspelled(metadata, KeyHeaders)
+	parsed.ServiceIncomplete = isMisspelled(metadata, KeyService)
+	if !hasValue(metadata, KeyPort) && !hasValue(metadata, KeyPortName) {
 		problems = append(problems, Problem{
 			Key: KeyPort,
 			Fix: "is required: set exactly one of port and portName, to a port of the Service",

@@ -29,6 +29,10 @@ func with(more map[string]string) map[string]string {
 	return metadata
 }
 
+// missingHosts is the fix of missing hosts.
+const missingHosts = `missing: a new object gets all hosts of the namespace, an existing one keeps its own; name ` +
+	`them, such as shop.example.com, or "*" for all`
+
 // defaults returns the Trigger of minimal.
 func defaults() trigger.Trigger {
 	return trigger.Trigger{
@@ -194,7 +198,7 @@ func TestProblems(t *testing.T) {
 		wantMessages []string
 	}{
 		"nothing at all": {nil, []string{
-			`hosts: is required: name at least one host, such as shop.example.com, or "*" for all`,
+			`(ignored) hosts: ` + missingHosts,
 			`port: is required: set exactly one of port and portName, to a port of the Service`,
 		}},
 		"a host that is none": {with(map[string]string{"hosts": "b_/c"}), []string{
@@ -227,8 +231,29 @@ func TestProblems(t *testing.T) {
 			`headers "X-Team: a": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any ` +
 				`value matches`,
 		}},
-		"headers with other keys": {with(map[string]string{"headers": "[{name: a, regex: b}]"}), []string{
-			`headers "[{name: a, regex: b}]": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without ` +
+		"headers with other keys": {with(map[string]string{"headers": "[{name: a, value: b, type: c}]"}), []string{
+			`(ignored) headers "[{name: a, value: b, type: c}]": [0]: unknown field "type": use name and value only; ignored, ` +
+				`the other elements apply`,
+		}},
+		"headers with another key for the value": {with(map[string]string{"headers": "[{name: a, regex: b}]"}), []string{
+			`headers "[{name: a, regex: b}]": [0]: unknown field "regex": use name and value only`,
+		}},
+		"headers without a list": {with(map[string]string{"headers": "# [{name: a}]"}), []string{
+			`headers "# [{name: a}]": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, ` +
+				`any value matches`,
+		}},
+		"headers of two documents": {with(map[string]string{"headers": "- name: a\n---\n- name: b\n"}), []string{
+			`headers "- name: a\n---\n- name: b": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; ` +
+				`without value, any value matches`,
+		}},
+		"headers with other keys and a typo": {with(map[string]string{
+			"headers": "[{name: a, value: b, type: Exact}, {name: c d, value: e, invert: true}]",
+		}), []string{
+			`headers "[{name: a, value: b, type: Exact}, {name: c d, value: e, invert: true}]": "c d": not a header: a name ` +
+				"has letters, digits and !#$%&'*+-.^_`|~ only",
+		}},
+		"headers of other types": {with(map[string]string{"headers": "[{name: a, value: [b]}]"}), []string{
+			`headers "[{name: a, value: [b]}]": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without ` +
 				`value, any value matches`,
 		}},
 		"a header twice": {with(map[string]string{"headers": "[{name: A}, {name: a}]"}), []string{
@@ -249,7 +274,14 @@ func TestProblems(t *testing.T) {
 		}},
 		"a port by name": {
 			with(map[string]string{"port": "http"}),
-			[]string{`port "http": use a whole number from 1 to 65535, or portName for a name`},
+			[]string{
+				`(ignored) port "http": not a number from 1 to 65535: use portName for a name; a new object gets portName http, ` +
+					`an existing one keeps its own`,
+			},
+		},
+		"a number with a typo": {
+			with(map[string]string{"port": "8080a"}),
+			[]string{`port "8080a": use a whole number from 1 to 65535, or portName for a name`},
 		},
 		"a port out of range": {
 			with(map[string]string{"port": "65536"}),
@@ -261,8 +293,39 @@ func TestProblems(t *testing.T) {
 		},
 		"both ports": {
 			with(map[string]string{"portName": "http"}),
-			[]string{`portName "http": set exactly one of port and portName`},
+			[]string{`(ignored) portName "http": set exactly one of port and portName; a new object gets port 80, ` +
+				`an existing one keeps its own`},
 		},
+		"an invalid port and a name": {
+			with(map[string]string{"port": "0", "portName": "http"}),
+			[]string{`(ignored) port "0": set exactly one of port and portName; a new object gets portName http, ` +
+				`an existing one keeps its own`},
+		},
+		"two names": {
+			with(map[string]string{"port": "web", "portName": "http"}),
+			[]string{`(ignored) port "web": set exactly one of port and portName; a new object gets portName http, ` +
+				`an existing one keeps its own`},
+		},
+		"a number as a name": {
+			with(map[string]string{"port": "", "portName": "8080"}),
+			[]string{`(ignored) portName "8080": not a name: use port for a number; a new object gets port 8080, ` +
+				`an existing one keeps its own`},
+		},
+		"two invalid ports": {with(map[string]string{"port": "-1", "portName": "HTTP"}), []string{
+			`port "-1": use a whole number from 1 to 65535, or portName for a name`,
+			`portName "HTTP": use the name of a port of the Service: at most 63 lower-case letters, digits and hyphens`,
+		}},
+		"no port": {
+			with(map[string]string{"port": " "}),
+			[]string{`port: is required: set exactly one of port and portName, to a port of the Service`},
+		},
+		"no hosts": {with(map[string]string{"hosts": ""}), []string{
+			`(ignored) hosts: ` + missingHosts,
+		}},
+		"misspelt hosts": {with(map[string]string{"hosts": "", "host": "a.test"}), []string{
+			`(ignored) hosts: ` + missingHosts,
+			`(ignored) host "a.test": unknown key, ignored; did you mean hosts?`,
+		}},
 		"another metric": {
 			with(map[string]string{"scalingMetric": "rps"}),
 			[]string{`(ignored) scalingMetric "rps": use one of requestRate, concurrency; the default requestRate applies`},
@@ -388,9 +451,9 @@ func TestProblems(t *testing.T) {
 		"a key of another scaler": {with(map[string]string{"serverAddress": "http://prometheus"}), []string{
 			`(ignored) serverAddress "http://prometheus": unknown key, ignored; remove it`,
 		}},
-		"all errors at once": {with(map[string]string{"hosts": "", "port": "x", "colour": "red"}), []string{
-			`port "x": use a whole number from 1 to 65535, or portName for a name`,
-			`hosts: is required: name at least one host, such as shop.example.com, or "*" for all`,
+		"all errors at once": {with(map[string]string{"hosts": "", "port": "X", "colour": "red"}), []string{
+			`port "X": use a whole number from 1 to 65535, or portName for a name`,
+			`(ignored) hosts: ` + missingHosts,
 			`(ignored) colour "red": unknown key, ignored; remove it`,
 		}},
 	}
@@ -448,6 +511,110 @@ func TestValidElements(t *testing.T) {
 		if parsed.HostsIncomplete != isInvalid["hosts"] || parsed.PathPrefixesIncomplete != isInvalid["pathPrefixes"] {
 			t.Errorf("%s: incomplete hosts %t, prefixes %t, problems %q", name, parsed.HostsIncomplete,
 				parsed.PathPrefixesIncomplete, problems)
+		}
+	}
+}
+
+// TestAmbiguousPorts: of port and portName, the port that is meant applies, if there is one.
+func TestAmbiguousPorts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		port, portName string
+		want           trigger.Trigger // Port and PortName
+		isGuess        bool
+	}{
+		"a number":                 {"80", "", trigger.Trigger{Port: 80}, false},
+		"a name":                   {"", "http", trigger.Trigger{PortName: "http"}, false},
+		"a name in port":           {"http", "", trigger.Trigger{PortName: "http"}, true},
+		"a number in portName":     {"", " 443 ", trigger.Trigger{Port: 443}, true},
+		"both":                     {"80", "http", trigger.Trigger{Port: 80}, true},
+		"both, swapped":            {"http", "80", trigger.Trigger{PortName: "http"}, true},
+		"two numbers":              {"80", "8080", trigger.Trigger{Port: 80}, true},
+		"two names":                {"web", "http", trigger.Trigger{PortName: "http"}, true},
+		"an invalid one, a name":   {"70000", "http", trigger.Trigger{PortName: "http"}, true},
+		"an invalid one, a number": {"-", "8080", trigger.Trigger{Port: 8080}, true},
+		"a number, an invalid one": {"80", "-", trigger.Trigger{Port: 80}, true},
+		"a typo, and a number":     {"8080a", "443", trigger.Trigger{Port: 443}, true},
+		"a name, an invalid one":   {"http-2", "_", trigger.Trigger{PortName: "http-2"}, true},
+	} {
+		parsed, problems := trigger.Parse(with(map[string]string{"port": c.port, "portName": c.portName}))
+		if parsed.Port != c.want.Port || parsed.PortName != c.want.PortName || !trigger.Usable(problems) ||
+			len(problems) > 0 != c.isGuess || parsed.IsPortGuess != c.isGuess {
+			t.Errorf("%s: port %d, portName %q, problems %q", name, parsed.Port, parsed.PortName, problems)
+		}
+	}
+}
+
+// TestUnknownFieldsOfHeaders: an unknown field is ignored next to a value. Without one, it may be the misspelled value.
+func TestUnknownFieldsOfHeaders(t *testing.T) {
+	t.Parallel()
+	a, b := trigger.Header{Name: "X-A", Value: new("1")}, trigger.Header{Name: "X-B", Value: new("")}
+	for text, want := range map[string][]trigger.Header{
+		`[{name: X-A, value: "1", regex: ".*"}]`:         {a},
+		`[{name: X-A, value: 1, type: Exact}]`:           {a},
+		`[{"name":"X-B","value":"","present":true}]`:     {b},
+		`[{name: X-A, value: 1}, {name: X-B, val: 2}]`:   nil,
+		`[{name: X-A, Value: a}]`:                        nil,
+		`[{name: X-A, value: null, regex: a}]`:           nil,
+		`[{"name": "X-B", "present": true, "type": ""}]`: nil,
+		`[{name: X-A, value: 1, name: X-B}]`:             nil,
+		`[{Name: X-A, value: 1}]`:                        nil,
+		`[{regex: x}]`:                                   nil,
+	} {
+		metadata := with(map[string]string{"headers": text})
+		parsed, problems := trigger.Parse(metadata)
+		if !cmp.Equal(parsed.Headers, want) || len(problems) != 1 || trigger.Usable(problems) != (want != nil) {
+			t.Errorf("%s: %+v, problems %q", text, parsed.Headers, problems)
+		}
+		if want == nil {
+			continue
+		}
+		if again, problems := trigger.Parse(trigger.Accepted(metadata, problems)); !cmp.Equal(again.Headers, want) ||
+			len(problems) > 0 {
+			t.Errorf("%s, what applies: %+v, problems %q", text, again.Headers, problems)
+		}
+	}
+}
+
+// TestHeadersWithoutList: a text without a list is an error. An empty list means no condition.
+func TestHeadersWithoutList(t *testing.T) {
+	t.Parallel()
+	for text, isUsable := range map[string]bool{
+		"# [{name: X-A}]": false, "null": false, "~": false, "---": false, "---\n---\n[{name: X-A}]": false, "{}": false,
+		"''": false, "[{name: X-A}]\n---\n": false, "[{name: X-A}]\n---\n{": false,
+		"[]": true, "--- []\n": true, "[{name: X-A}] # all": true, "---\n- name: X-A\n...\n": true,
+	} {
+		parsed, problems := trigger.Parse(with(map[string]string{"headers": text}))
+		if trigger.Usable(problems) != isUsable || !isUsable && len(parsed.Headers) > 0 {
+			t.Errorf("%q: %+v, problems %q", text, parsed.Headers, problems)
+		}
+	}
+}
+
+// TestMisspelledLists: the lists below a misspelled key are incomplete, as is the Service. Hosts are, too, if they are
+// missing.
+func TestMisspelledLists(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		metadata                          map[string]string
+		hosts, prefixes, headers, service bool
+	}{
+		"none":              {map[string]string{"headers": "", "service": " "}, false, false, false, false},
+		"hosts":             {map[string]string{"hosts": "", "host": "a.test"}, true, false, false, false},
+		"hosts and host":    {map[string]string{"host": "a.test"}, false, false, false, false},
+		"missing hosts":     {map[string]string{"hosts": "", "host": " "}, true, false, false, false},
+		"all hosts":         {map[string]string{"hosts": "*", "host": "a.test"}, false, false, false, false},
+		"another key":       {map[string]string{"colour": "red"}, false, false, false, false},
+		"prefixes":          {map[string]string{"pathPrefix": "/a"}, false, true, false, false},
+		"prefixes in lower": {map[string]string{"Hosts": "a.test", "pathprefixes": "/a"}, false, true, false, false},
+		"headers":           {map[string]string{"header": "[{name: a}]"}, false, false, true, false},
+		"service":           {map[string]string{"servcie": "web"}, false, false, false, true},
+		"service, given":    {map[string]string{"servcie": "web", "service": "shop"}, false, false, false, false},
+	} {
+		parsed, problems := trigger.Parse(with(c.metadata))
+		if parsed.HostsIncomplete != c.hosts || parsed.PathPrefixesIncomplete != c.prefixes ||
+			parsed.HeadersIncomplete != c.headers || parsed.ServiceIncomplete != c.service || !trigger.Usable(problems) {
+			t.Errorf("%s: %+v, problems %q", name, parsed, problems)
 		}
 	}
 }
@@ -599,7 +766,7 @@ func FuzzParse(f *testing.F) {
 		if !trigger.Usable(problems) {
 			return
 		}
-		if len(parsed.Hosts) == 0 || (parsed.Port == 0) == (parsed.PortName == "") || parsed.TargetValue < 1 ||
+		if (parsed.Port == 0) == (parsed.PortName == "") || parsed.TargetValue < 1 ||
 			parsed.Granularity <= 0 || parsed.Window < parsed.Granularity || parsed.Metric == "" ||
 			parsed.ActivationTargetValue < 0 {
 			t.Errorf("usable, but not whole: %+v", parsed)

@@ -143,5 +143,5 @@ func isDNSLabel(text string) bool {
 	if text == "" || len(text) > maxLabel || text[0] == '-' || text[len(text)-1] == '-' {
 		return false
 	}
-	return strings.Trim(text, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	return strings.Trim(text, letters+digits+"-") == ""
 }

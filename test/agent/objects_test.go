@@ -239,8 +239,8 @@ func TestNameTaken(t *testing.T) {
 func TestReportProblems(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "problems")
-	const says = `spec.triggers[0].metadata.port "http": use a whole number from 1 to 65535, or portName for a name`
-	apply(t, team, shop(`{hosts: shop.test, port: http, service: shop}`))
+	const says = `spec.triggers[0].metadata.port "0": use a whole number from 1 to 65535, or portName for a name`
+	apply(t, team, shop(`{hosts: shop.test, port: "0", service: shop}`))
 	awaitEvent(t, team, httpv1alpha1.ReasonInvalidTrigger, says)
 	if get(t, httpScaledObject(team, "shop"), new(httpv1alpha1.HTTPScaledObject)) {
 		t.Error("an object was made all the same")
@@ -255,7 +255,7 @@ func TestReportProblems(t *testing.T) {
 		!strings.HasSuffix(accepted.Message, want) {
 		t.Errorf("condition %+v, want one that ends with %q", accepted, want)
 	}
-	apply(t, team, shop(`{hosts: other.test, port: http, service: shop}`))
+	apply(t, team, shop(`{hosts: other.test, port: "0", service: shop, targetValue: "7"}`))
 	found = awaitObject(t, team, "shop", "the problem is reported", func(object *httpv1alpha1.HTTPScaledObject) bool {
 		return meta.IsStatusConditionFalse(object.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
 	})
@@ -263,8 +263,85 @@ func TestReportProblems(t *testing.T) {
 		httpv1alpha1.ConditionTriggerAccepted); accepted.Message != says {
 		t.Errorf("condition %+v, want %q", accepted, says)
 	}
-	if !slices.Equal(found.Spec.Hosts, []string{"shop.test"}) {
-		t.Errorf("the last good hosts are gone: %v", found.Spec.Hosts)
+	if spec := found.Spec; spec.ScaleTargetRef.Port != 80 || !slices.Equal(spec.Hosts, []string{"other.test"}) ||
+		spec.ScalingMetric.RequestRate.TargetValue != 7 {
+		t.Errorf("the object lacks the port that it had, or the new valid values: %+v", spec)
+	}
+}
+
+// TestPartlyInvalidTriggers has new triggers with values that are invalid, but clear, and without hosts. There is an
+// object, so that the application is scaled.
+func TestPartlyInvalidTriggers(t *testing.T) {
+	t.Parallel()
+	const own = ", an existing one keeps its own"
+	for name, c := range map[string]struct{ metadata, warning string }{
+		"a name in port": {
+			`{hosts: shop.test, port: http, service: shop}`,
+			`port "http": not a number from 1 to 65535: use portName for a name; a new object gets portName http` + own,
+		},
+		"a number in port name": {
+			`{hosts: shop.test, portName: "80", service: shop}`,
+			`portName "80": not a name: use port for a number; a new object gets port 80` + own,
+		},
+		"both ports": {
+			`{hosts: shop.test, port: "80", portName: http, service: shop}`,
+			`portName "http": set exactly one of port and portName; a new object gets port 80` + own,
+		},
+		"a field of a header": {
+			`{hosts: shop.test, port: "80", service: shop, headers: "[{name: X-A, value: b, regex: c}]"}`,
+			`headers "[{name: X-A, value: b, regex: c}]": [0]: unknown field "regex": use name and value only; ignored, the ` +
+				`other elements apply`,
+		},
+		"no hosts": {
+			`{port: "80", service: shop}`,
+			`hosts: missing: a new object gets all hosts of the namespace` + own +
+				`; name them, such as shop.example.com, or "*" for all`,
+		},
+		"misspelled hosts": {
+			`{host: shop.test, port: "80", service: shop}`, `host "shop.test": unknown key, ignored; did you mean hosts?`,
+		},
+	} {
+		team := namespaceOf(t, "partly", name)
+		apply(t, team, shop(c.metadata))
+		found := awaitObject(t, team, "shop", "made", func(object *httpv1alpha1.HTTPScaledObject) bool {
+			return meta.IsStatusConditionTrue(object.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
+		})
+		accepted := meta.FindStatusCondition(found.Status.Conditions, httpv1alpha1.ConditionTriggerAccepted)
+		if accepted.Reason != httpv1alpha1.ReasonKeyIgnored {
+			t.Errorf("%s: condition %+v", name, accepted)
+		}
+		awaitEvent(t, team, httpv1alpha1.ReasonKeyIgnored, "spec.triggers[0].metadata."+c.warning)
+	}
+}
+
+// TestLiveObjectKeepsItsValues edits the trigger of an object so that its values are missing, ambiguous or misspelled.
+// The object keeps them, and the valid edit applies.
+func TestLiveObjectKeepsItsValues(t *testing.T) {
+	t.Parallel()
+	const headers = `headers: "[{name: X-A, value: b}]"`
+	for name, metadata := range map[string]string{
+		"no hosts":              `{port: "80", service: shop, ` + headers,
+		"a typo in port":        `{hosts: shop.test, port: 80a, service: shop, ` + headers,
+		"a name in port":        `{hosts: shop.test, port: http, service: shop, ` + headers,
+		"a port name":           `{hosts: shop.test, portName: "8080", service: shop, ` + headers,
+		"a typo in service":     `{hosts: shop.test, port: "80", service: shop_, ` + headers,
+		"a typo in a header":    `{hosts: shop.test, port: "80", service: shop, headers: "[{name: X-A, val: b}]"`,
+		"headers in a comment":  `{hosts: shop.test, port: "80", service: shop, headers: "# [{name: X-A}]"`,
+		"a misspelled header":   `{hosts: shop.test, port: "80", service: shop, header: "[{name: X-A, value: b}]"`,
+		"several at once":       `{host: shop.test, port: http, service: "", headers: "X-A: b"`,
+		"a list for two values": `{hosts: " ", port: "80", portName: http, service: "a,b", ` + headers,
+	} {
+		team := namespaceOf(t, "live", name)
+		apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, `+headers+`}`))
+		before := awaitObject(t, team, "shop", "made", there)
+		apply(t, team, shop(metadata+`, targetValue: "7"}`))
+		after := awaitObject(t, team, "shop", "the target value", func(object *httpv1alpha1.HTTPScaledObject) bool {
+			return object.Spec.ScalingMetric.RequestRate.TargetValue == 7
+		})
+		before.Spec.ScalingMetric.RequestRate.TargetValue = 7
+		if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
+			t.Errorf("%s: spec (-want +got):\n%s", name, diff)
+		}
 	}
 }
 

@@ -127,7 +127,7 @@ func TestGRPCFailover(t *testing.T) {
 	t.Parallel()
 	object := kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")
 	object.Spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{
-		Service: "shop-failover", Port: 80, TimeoutSeconds: 1,
+		Service: "shop-failover", Port: 80, TimeoutSeconds: new(int32(1)),
 	}
 	all := newInputs(t, []*backend{startBackend(t, "shop"), startBackend(t, "shop-failover")}, object)
 	for _, service := range all.Services {

@@ -22,7 +22,7 @@ func TestFailover(t *testing.T) {
 	for _, object := range all.ScaledObjects {
 		if name := object.Name; name == "shop" || name == "wide" {
 			object.Spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{
-				Service: failover, Port: 80, TimeoutSeconds: 1,
+				Service: failover, Port: 80, TimeoutSeconds: new(int32(1)),
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func TestFailoverViaFallback(t *testing.T) {
 	t.Parallel()
 	all := hostInputs(t)
 	all.ScaledObjects[2].Spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{
-		Service: "app", Port: 80, TimeoutSeconds: 1,
+		Service: "app", Port: 80, TimeoutSeconds: new(int32(1)),
 	}
 	r := startWithReplica(t, "DELTA_GRPC", all)
 	lagging := translated(t, without(all, "shop"), r.options)

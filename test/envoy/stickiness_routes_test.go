@@ -270,7 +270,7 @@ func TestStickinessAndFailover(t *testing.T) {
 	t.Parallel()
 	object := stickyObject(50, stickyBy("cookie: {name: side}"))
 	object.Spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{
-		Service: "shop-failover", Port: 80, TimeoutSeconds: 1,
+		Service: "shop-failover", Port: 80, TimeoutSeconds: new(int32(1)),
 	}
 	all := newInputs(t, append(stickyBackends(t), startBackend(t, "shop-failover")), object)
 	r := startWithReplica(t, "DELTA_GRPC", all)

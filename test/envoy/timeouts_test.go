@@ -12,6 +12,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/envoysettings"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
@@ -138,5 +139,61 @@ func TestQueuedRequestIsNotIdle(t *testing.T) {
 	}
 	if got := dial(t, r.address).send("GET /slow HTTP/1.1", "Host: shop.example.com"); got.status != http.StatusGatewayTimeout {
 		t.Errorf("when the app is ready: %+v, want 504", got)
+	}
+}
+
+// TestTimeToTheEndOfTheHeaders: a client that does not complete the header of its request in time is answered with 408,
+// regardless of the application. One that does is served.
+func TestTimeToTheEndOfTheHeaders(t *testing.T) {
+	t.Parallel()
+	options := translate.DefaultOptions()
+	options.RequestHeadersTimeout = chunkPause
+	object := kit.NewScaledObject(namespace, "shop", "shop", 1, "shop.example.com")
+	p := start(t, translated(t, newInputs(t, []*backend{startBackend(t, "shop")}, object), options))
+	client := dial(t, p.address)
+	if _, err := client.Write([]byte("GET / HTTP/1.1\r\nHost: shop.example.com\r\nX-Slow: ")); err != nil {
+		t.Fatal(err)
+	}
+	if got := client.read(http.MethodGet); got.status != http.StatusRequestTimeout {
+		t.Errorf("an incomplete header: %d, %v, want 408", got.status, got.err)
+	}
+	if got := dial(t, p.address).send("GET /slow HTTP/1.1", "Host: shop.example.com"); got.backend() != "shop" {
+		t.Errorf("a complete header: %+v", got)
+	}
+}
+
+// TestTimeOfCopies: the setting of a namespace limits mirrored requests and does not affect the requests themselves.
+// The apps respond after chunkPause.
+func TestTimeOfCopies(t *testing.T) {
+	t.Parallel()
+	stable, canary := startBackend(t, "stable"), startBackend(t, "canary")
+	for name, c := range map[string]struct {
+		settings       string
+		dropped, ended int
+	}{
+		"the default": {"", 0, 1},
+		"shorter":     {"request_mirror_policies: [{timeout: 0.1s}]", 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			object := canaryWith(0, managedroute.Route{
+				Name: "copy", MirrorPercent: 100, Matches: []managedroute.Match{{Path: condition(managedroute.Exact, "/slow")}},
+			})
+			inputs := newInputs(t, []*backend{stable, canary}, object)
+			parsed := envoysettings.Parse(map[string]string{envoysettings.KeyRoute: c.settings})
+			settings, conflicts := parsed.Settings()
+			if len(parsed.Problems)+len(conflicts) > 0 {
+				t.Fatal(parsed.Problems, conflicts)
+			}
+			inputs.EnvoySettings = resolve.SettingsByNamespace{namespace: settings}
+			p := start(t, translated(t, inputs, translate.DefaultOptions()))
+			if got := p.mustGet(t, "http://shop.example.com/slow", nil); got.status != http.StatusOK {
+				t.Errorf("the request: %d", got.status)
+			}
+			const copies = "cluster.apps/shop/canary/mirror.upstream_rq_"
+			await.True(t, "the copy ends", func() bool {
+				return p.stat(t, copies+"max_duration_reached") == c.dropped && p.stat(t, copies+"200") == c.ended
+			})
+		})
 	}
 }

@@ -129,6 +129,9 @@ const (
 	// ReasonNotGranted means that HTTPRoutes of the object's namespace may not reference the shared fleet's
 	// Service: the ReferenceGrant is missing, or so new that some Gateways may not have observed it.
 	ReasonNotGranted = "NotGranted"
+	// ReasonPermissionMissing means that the agent may not read the IngressClasses or BackendTLSPolicies, which decide how
+	// Ingress controllers and Gateways use a Service.
+	ReasonPermissionMissing = "PermissionMissing"
 	// ReasonUnsupportedSetting means that the object requests something that this version does not support.
 	ReasonUnsupportedSetting = "UnsupportedSetting"
 	// ReasonUnsupportedAnnotation means that an annotation of an Ingress, HTTPRoute or Service changes the requests,

@@ -138,10 +138,11 @@ type ColdStartTimeoutFailoverRef struct {
 	// PortName is the name of the Service's port. Exactly one of port and portName must be set.
 	// +optional
 	PortName string `json:"portName,omitempty"`
-	// TimeoutSeconds is how long a request waits for the target, in seconds.
+	// TimeoutSeconds is how long a request waits for the target, in seconds. 0 means as long as without a failover: see
+	// timeouts.conditionWait.
 	// +kubebuilder:default=30
 	// +optional
-	TimeoutSeconds int32 `json:"timeoutSeconds,omitempty"`
+	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 }
 
 // ReplicaRange bounds a number of replicas.

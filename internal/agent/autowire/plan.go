@@ -10,6 +10,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // Namespace is the input of a plan: the state of one namespace.
@@ -26,6 +27,8 @@ type Namespace struct {
 	Classes Classes
 	// TLSPolicies are the BackendTLSPolicies of the namespace.
 	TLSPolicies []apis.BackendTLSPolicy
+	// Unreadable are the problems due to which Classes, for Ingresses, and TLSPolicies, for HTTPRoutes, are unknown.
+	Unreadable map[trigger.AutowireKind]string
 	// HasProxy reports whether Service kedify-proxy can serve requests on ProxyPort, HasTLSProxy and HasHTTP2Proxy the
 	// same for TLSPort and HTTP2Port. See Proxies.CanServe.
 	HasProxy, HasTLSProxy, HasHTTP2Proxy bool
@@ -200,7 +203,7 @@ func (p *objectPlan) selectBackends(
 		hasTarget = true
 		toService := p.behaviorOf(original.service.Name, original.service.Port)
 		to := p.destination(original, targets, toService)
-		if isWired && p.isPortPending(ref, &to) {
+		if isWired && p.isPending(ref, &to, targets) {
 			to = *ref
 		}
 		reason, message := p.permanentBlocker(targets, backends, i, &to, toService)
@@ -232,17 +235,47 @@ func (p *objectPlan) permanentBlocker(
 		func() (string, string) { return p.annotationBlocker(targets, original, toService) },
 		func() (string, string) { return p.precedenceBlocker(targets, original) },
 		func() (string, string) {
+			if p.isUndecided(ref, targets) {
+				return "", ""
+			}
 			isCurrent := ref.isProxy() && p.isInFleet(ref, targets[0])
 			return p.protocolBlocker(targets, original, toService, to, isCurrent)
 		},
-		p.serviceTypeBlocker,
+		func() (string, string) {
+			if p.isUndecided(ref, targets) {
+				return "", ""
+			}
+			return p.serviceTypeBlocker()
+		},
 		func() (string, string) { return p.healthBlocker(to) },
+		func() (string, string) { return p.unreadableBlocker(ref) },
 	} {
 		if reason, message = blocker(); reason != "" {
 			return reason, message
 		}
 	}
 	return "", ""
+}
+
+// isPending reports whether a wired backend stays as it is until its new port, or what decides about it, is known.
+func (p *objectPlan) isPending(ref, to *backend, targets []*Target) bool {
+	return p.isPortPending(ref, to) || p.isUndecided(ref, targets)
+}
+
+// unreadableBlocker returns why a backend that is not wired must wait: the objects that decide how the controller of the
+// object uses Services cannot be read.
+func (p *objectPlan) unreadableBlocker(ref *backend) (reason, message string) {
+	problem := p.Unreadable[p.object.kind]
+	if problem == "" || ref.isProxy() {
+		return "", ""
+	}
+	return httpv1alpha1.ReasonPermissionMissing, problem
+}
+
+// isUndecided reports whether a backend references the proxies, and the objects that decide how the controller of the
+// object uses Services cannot be read. It stays until they can.
+func (p *objectPlan) isUndecided(ref *backend, targets []*Target) bool {
+	return p.Unreadable[p.object.kind] != "" && ref.isProxy() && p.isInFleet(ref, targets[0])
 }
 
 // rewrite is a backend before and after it points to the proxies.

@@ -37,6 +37,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/probe"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // autowireOwner is the field manager of the condition and the annotation of HTTPScaledObjects that the
@@ -72,11 +73,14 @@ type AutowireReconciler struct {
 	// ProbeProxies keeps a connection to each proxy of a namespace and returns those that are gone.
 	// SetupWithManager sets it; nil disables probing.
 	ProbeProxies func(namespace string, proxies []netip.AddrPort) (gone []netip.AddrPort)
-	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute, BackendTLSPolicy or Rollout.
-	// SetupWithManager sets it.
+	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute, Rollout or, without the caches of
+	// SetupWithManager, BackendTLSPolicy. SetupWithManager sets it.
 	IsInstalled func(schema.GroupVersionKind) bool
 	// StatusSchema is the schema of the status of HTTPScaledObjects, nil if it is unknown.
 	StatusSchema *crd.Published
+	// classes, policies and alphaPolicies cache IngressClasses and BackendTLSPolicies. SetupWithManager sets them; without
+	// them, Client reads these kinds.
+	classes, policies, alphaPolicies *kindCache
 }
 
 // Reconcile updates the backends of the namespace that the request names.
@@ -86,6 +90,9 @@ func (a *AutowireReconciler) Reconcile(ctx context.Context, request ctrl.Request
 		return ctrl.Result{}, err
 	}
 	objects, err := a.objects(ctx, request.Name, &namespace)
+	if errors.Is(err, errUnread) {
+		return ctrl.Result{RequeueAfter: retryAfter}, nil
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -191,16 +198,16 @@ func (a *AutowireReconciler) objects(
 	var ingresses networkingv1.IngressList
 	var routes apis.HTTPRouteList
 	var rollouts apis.RolloutList
-	var classes networkingv1.IngressClassList
 	inside := client.InNamespace(name)
 	if err = a.Client.List(ctx, &ingresses, inside); err == nil && a.IsInstalled(apis.HTTPRouteKind()) {
 		err = a.Client.List(ctx, &routes, inside)
 	}
+	into.Unreadable = map[trigger.AutowireKind]string{}
 	if err == nil && len(ingresses.Items) > 0 {
-		err = a.Client.List(ctx, &classes)
+		into.Classes, into.Unreadable[trigger.AutowireIngress], err = a.ingressClasses(ctx)
 	}
 	if err == nil && len(routes.Items) > 0 {
-		into.TLSPolicies, err = a.tlsPolicies(ctx, name)
+		into.TLSPolicies, into.Unreadable[trigger.AutowireHTTPRoute], err = a.tlsPolicies(ctx, name)
 	}
 	if err == nil && len(ingresses.Items)+len(routes.Items) > 0 && a.IsInstalled(apis.RolloutKind()) {
 		err = a.Client.List(ctx, &rollouts, client.UnsafeDisableDeepCopy) // a Rollout may manage routes of other namespaces
@@ -208,7 +215,6 @@ func (a *AutowireReconciler) objects(
 	if err != nil {
 		return nil, fmt.Errorf("read namespace %s: %w", name, err)
 	}
-	into.Classes = autowire.ClassesOf(classes.Items)
 	routings := autowire.Routings(rollouts.Items...)
 	for i := range ingresses.Items {
 		objects = append(objects, &ingresses.Items[i])
@@ -298,20 +304,23 @@ func isNewProblem(before, after *metav1.Condition) bool {
 }
 
 // SetupWithManager adds the controller to mgr. It reconciles a namespace when an object that affects its backends
-// changes. HTTPRoutes, BackendTLSPolicies and Rollouts are watched as soon as they are installed.
+// changes. HTTPRoutes, BackendTLSPolicies and Rollouts are watched as soon as they are installed, and
+// BackendTLSPolicies and IngressClasses as soon as the agent has the permission.
 func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 	grants, err := newGrants(mgr, a.SharedNamespace)
 	if err != nil {
 		return err
 	}
 	a.ListGrants = grants.read
+	if err := a.cacheInputs(mgr); err != nil {
+		return err
+	}
 	prober, ended := newProber()
 	a.ProbeProxies = prober.Watch
 	isChanged := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	running, err := ctrl.NewControllerManagedBy(mgr).
 		Named("autowire").
 		Watches(&networkingv1.Ingress{}, enqueueNamespaces(ownNamespace), builder.WithPredicates(isChanged)).
-		Watches(&networkingv1.IngressClass{}, handler.EnqueueRequestsFromMapFunc(a.ingressNamespaces)).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, enqueueNamespaces(ownNamespace),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: targetChanged(a.SharedNamespace)})).
 		Watches(&apis.ScaledObject{}, enqueueNamespaces(ownNamespace),
@@ -323,6 +332,9 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: terminationChanged})).
 		WatchesRawSource(source.Channel(grants.changed, enqueueNamespaces(grantedNamespaces))).
 		WatchesRawSource(source.Channel(ended, a.enqueueProxyUsers())).
+		WatchesRawSource(source.Channel(a.classes.changed, handler.EnqueueRequestsFromMapFunc(a.ingressNamespaces))).
+		WatchesRawSource(source.Channel(a.policies.changed, handler.EnqueueRequestsFromMapFunc(a.policyNamespaces))).
+		WatchesRawSource(source.Channel(a.alphaPolicies.changed, handler.EnqueueRequestsFromMapFunc(a.policyNamespaces))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, ReconciliationTimeout: reconcileTimeout, UsePriorityQueue: new(true),
 		}).
@@ -335,14 +347,11 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 	return errors.Join(
 		mgr.Add(grants),
 		mgr.Add(prober),
+		a.classes.setUp(), a.policies.setUp(), a.alphaPolicies.setUp(),
 		optional.watch(apis.RolloutKind(), &apis.Rollout{}, enqueueNamespaces(routedNamespaces),
 			predicate.Funcs{UpdateFunc: routingChanged}),
 		optional.watch(apis.HTTPRouteKind(), &apis.HTTPRoute{}, enqueueNamespaces(ownNamespace),
-			predicate.Or(isChanged, predicate.LabelChangedPredicate{}, predicate.Funcs{UpdateFunc: parentsChanged})),
-		optional.watch(apis.BackendTLSPolicyKind(), &apis.BackendTLSPolicy{}, enqueueNamespaces(ownNamespace),
-			predicate.GenerationChangedPredicate{}),
-		optional.watch(apis.AlphaBackendTLSPolicyKind(), &apis.AlphaBackendTLSPolicy{}, enqueueNamespaces(ownNamespace),
-			predicate.GenerationChangedPredicate{}))
+			predicate.Or(isChanged, predicate.LabelChangedPredicate{}, predicate.Funcs{UpdateFunc: parentsChanged})))
 }
 
 // newProber returns a Prober and the channel of its Events. A proxy that is gone or available again is reported

@@ -14,26 +14,29 @@ import (
 )
 
 // TestBackendTLSPolicies has a policy for the Service of wired HTTPRoutes, in each version that an API server may serve.
+// A policy of the earlier version is stale if the agent watches both.
 func TestBackendTLSPolicies(t *testing.T) {
 	t.Parallel()
 	policy := apis.BackendTLSPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop-tls"},
 		Spec:       apis.BackendTLSPolicySpec{TargetRefs: []apis.PolicyTargetReference{{Kind: "Service", Name: "shop"}}},
 	}
-	for version, want := range map[string]bool{"v1": true, "v1alpha3": true, "none": false} {
+	for version, want := range map[string]bool{"v1": true, "v1alpha3": true, "both": false, "none": false} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			m := newTeam(t)
 			m.agent.SharedNamespace = ""
 			m.agent.IsInstalled = func(kind schema.GroupVersionKind) bool {
-				return kind.Kind != policyKind || kind.Version == version
+				return kind.Kind != policyKind || version == "both" || kind.Version == version
 			}
 			if err := m.again(t); err != nil {
 				t.Fatal(err)
 			}
 			stable, alpha := policy, apis.AlphaBackendTLSPolicy{BackendTLSPolicy: policy}
-			if err := m.api.Create(t.Context(), &stable); version == "v1" && err != nil {
-				t.Fatal(err)
+			if version == "v1" {
+				if err := m.api.Create(t.Context(), &stable); err != nil {
+					t.Fatal(err)
+				}
 			}
 			if err := m.api.Create(t.Context(), &alpha); version == "v1alpha3" && err != nil {
 				t.Fatal(err)

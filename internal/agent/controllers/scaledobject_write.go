@@ -142,26 +142,18 @@ func (r *ScaledObjectReconciler) deleteObject(ctx context.Context, object *httpv
 }
 
 // convertTriggers changes triggers that KEDA cannot read into ones that it can, unless the ScaledObject has
-// changed since it was read.
+// changed since it was read. Afterwards the agent manages no trigger.
 func (r *ScaledObjectReconciler) convertTriggers(ctx context.Context, scaled *apis.ScaledObject) error {
 	patch := desired.Convert(scaled, nil, r.ScalerAddress)
 	if len(patch) == 0 {
-		return nil
+		return r.releaseStored(ctx, scaled)
 	}
-	// The API server compares the patched resourceVersion with the stored one.
-	patch = append(patch, desired.Operation{
-		Op: "replace", Path: "/metadata/resourceVersion", Value: scaled.ResourceVersion,
-	})
-	text, err := json.Marshal(patch)
-	if err != nil {
-		return err
-	}
-	written := &apis.ScaledObject{ObjectMeta: named(scaled)}
-	err = r.Client.Patch(ctx, written, client.RawPatch(types.JSONPatchType, text), fieldOwner)
+	written, err := r.patchVersion(ctx, scaled, patch)
 	switch {
 	case err == nil:
 		r.Events.Event(scaled, corev1.EventTypeNormal, httpv1alpha1.ReasonConverted,
 			"Converted triggers of type kedify-http to external-push")
+		return r.releaseTriggers(ctx, written)
 	case apierrors.IsConflict(err):
 	case isOutdated(ctx, r.APIReader, scaled):
 		return errOutdated
@@ -170,6 +162,51 @@ func (r *ScaledObjectReconciler) convertTriggers(ctx context.Context, scaled *ap
 			"converting triggers of type kedify-http to external-push failed: "+err.Error())
 	}
 	return err
+}
+
+// patchVersion applies a JSON patch to the version of a ScaledObject that was read, and returns the result.
+func (r *ScaledObjectReconciler) patchVersion(
+	ctx context.Context, scaled *apis.ScaledObject, patch []desired.Operation,
+) (*apis.ScaledObject, error) {
+	// The API server compares the patched resourceVersion with the stored one.
+	text, err := json.Marshal(append(patch, desired.Operation{
+		Op: "replace", Path: "/metadata/resourceVersion", Value: scaled.ResourceVersion,
+	}))
+	if err != nil {
+		return nil, err
+	}
+	written := &apis.ScaledObject{ObjectMeta: named(scaled)}
+	return written, r.Client.Patch(ctx, written, client.RawPatch(types.JSONPatchType, text), fieldOwner)
+}
+
+// releaseTriggers removes the agent from the managers of the triggers of a ScaledObject, so that their author can apply
+// them again without a conflict.
+func (r *ScaledObjectReconciler) releaseTriggers(ctx context.Context, scaled *apis.ScaledObject) error {
+	patch := desired.ReleaseTriggers(scaled.ManagedFields)
+	if len(patch) == 0 {
+		return nil
+	}
+	_, err := r.patchVersion(ctx, scaled, patch)
+	if err != nil && !apierrors.IsConflict(err) && isOutdated(ctx, r.APIReader, scaled) {
+		return errOutdated
+	}
+	if err != nil {
+		return fmt.Errorf("release the triggers of ScaledObject %s/%s: %w", scaled.Namespace, scaled.Name, err)
+	}
+	return nil
+}
+
+// releaseStored is releaseTriggers for a ScaledObject of the cache, which has the agent's managed fields only. The
+// agent manages triggers if it ended after a conversion, or if it had an earlier version.
+func (r *ScaledObjectReconciler) releaseStored(ctx context.Context, scaled *apis.ScaledObject) error {
+	if len(desired.TriggerManagers(scaled.ManagedFields)) == 0 {
+		return nil
+	}
+	stored := new(apis.ScaledObject)
+	if err := r.APIReader.Get(ctx, client.ObjectKeyFromObject(scaled), stored); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	return r.releaseTriggers(ctx, stored)
 }
 
 // errOutdated means that an object was deleted or changed after it was read, so nothing was written. The write is

@@ -54,6 +54,7 @@ func Compare(
 			changes.Problems = append(changes.Problems, want.Problems...)
 			continue
 		}
+		want.keepOwn(current)
 		changes.Problems = append(changes.Problems, want.Problems...)
 		changes.write(want, current)
 	}
@@ -75,9 +76,6 @@ func IsOwnedBy(object *httpv1alpha1.HTTPScaledObject, name string) bool {
 
 // write adds the changes of one object. current is nil or managed by the agent.
 func (c *Changes) write(want Want, current *httpv1alpha1.HTTPScaledObject) {
-	if current != nil {
-		want.keepServed(current.Spec)
-	}
 	switch {
 	case current == nil && want.Object == nil:
 		return // the trigger has always been invalid: no object can carry a condition
@@ -96,19 +94,77 @@ func (c *Changes) write(want Want, current *httpv1alpha1.HTTPScaledObject) {
 	}
 }
 
+// keepOwn gives Object the values of the existing object, nil for none, that the trigger lacks.
+func (w *Want) keepOwn(current *httpv1alpha1.HTTPScaledObject) {
+	if current == nil || w.incomplete == nil {
+		return
+	}
+	w.complete(current.Spec)
+	w.keepServed(current)
+}
+
+// complete sets Object for an existing one: of the invalid and guessed fields, it has those of the existing one. Object
+// is nil, so that the existing object stays unchanged, if the trigger scales another workload, because the Service and
+// its port belong to the previous one.
+func (w *Want) complete(current httpv1alpha1.HTTPScaledObjectSpec) {
+	object := w.incomplete.DeepCopy()
+	spec, target, before := &object.Spec, &object.Spec.ScaleTargetRef, current.ScaleTargetRef
+	if w.Object != nil && w.guess == *target {
+		return
+	}
+	if w.Object = nil; target.Name != before.Name || target.Kind != before.Kind || target.APIVersion != before.APIVersion {
+		w.rejectGuesses()
+		return
+	}
+	switch {
+	case target.Service == "" && slices.Contains(w.alternates, before.Service):
+		target.Service = w.guess.Service
+	case target.Service == "":
+		target.Service = before.Service
+	}
+	if target.Port == 0 && target.PortName == "" {
+		target.Port, target.PortName = before.Port, before.PortName
+	}
+	if spec.Replicas.Min == nil || spec.Replicas.Max == nil {
+		spec.Replicas = current.Replicas
+	}
+	if w.Object = object; w.guess != *target {
+		w.rejectGuesses()
+	}
+}
+
+// rejectGuesses turns guesses into errors, because the existing object has other values.
+func (w *Want) rejectGuesses() {
+	w.Problems = slices.Clone(w.Problems)
+	for i := range w.Problems {
+		if problem := &w.Problems[i]; problem.isGuess {
+			problem.Reason, problem.Advisory = httpv1alpha1.ReasonInvalidTrigger, false
+		}
+	}
+}
+
 // keepServed adds to incomplete lists of the desired object the elements of the existing one. An invalid element of the
-// trigger may be one of them, damaged by an edit, and its requests would be answered with 404.
-func (w *Want) keepServed(current httpv1alpha1.HTTPScaledObjectSpec) {
-	if w.Object == nil || !w.HostsIncomplete && !w.PathPrefixesIncomplete {
+// trigger may be one of them, damaged by an edit, and its requests would be answered with 404. Headers limit the
+// requests, so the object keeps its own.
+func (w *Want) keepServed(current *httpv1alpha1.HTTPScaledObject) {
+	if w.Object == nil || !w.HostsIncomplete && !w.PathPrefixesIncomplete && !w.lacksHeaders {
 		return
 	}
 	w.Object = w.Object.DeepCopy()
 	spec := &w.Object.Spec
-	if w.HostsIncomplete {
-		spec.Hosts = union(spec.Hosts, current.Hosts)
+	// Without hosts, the object has all, except in the shared fleet, where it has none.
+	hasAll := len(current.Spec.Hosts) == 0 && current.Annotations[httpv1alpha1.AnnotationFleet] != httpv1alpha1.FleetShared
+	switch {
+	case w.HostsIncomplete && hasAll:
+		spec.Hosts = nil
+	case w.HostsIncomplete:
+		spec.Hosts = union(spec.Hosts, current.Spec.Hosts)
+	}
+	if w.lacksHeaders {
+		spec.Headers = current.Spec.Headers
 	}
 	if w.PathPrefixesIncomplete {
-		prefixes := current.PathPrefixes
+		prefixes := current.Spec.PathPrefixes
 		if len(prefixes) == 0 {
 			prefixes = []string{"/"} // all paths
 		}
@@ -150,8 +206,8 @@ func conditionsOf(want Want) []metav1.Condition {
 	if len(want.Problems) > 0 {
 		accepted.Reason, accepted.Message = want.Problems[0].Reason, truncate.Text(JoinProblems(want.Problems), maxMessage)
 	}
-	if want.Object == nil {
-		accepted.Status = metav1.ConditionFalse
+	if i := slices.IndexFunc(want.Problems, func(problem Problem) bool { return !problem.Advisory }); i >= 0 {
+		accepted.Status, accepted.Reason = metav1.ConditionFalse, want.Problems[i].Reason
 	}
 	return []metav1.Condition{accepted}
 }

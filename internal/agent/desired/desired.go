@@ -27,6 +27,8 @@ type Problem struct {
 	Message string
 	// Advisory reports whether the trigger is applied nevertheless.
 	Advisory bool
+	// isGuess reports whether a guessed value applies to a new object only.
+	isGuess bool
 }
 
 // Want is the desired HTTPScaledObject of one trigger.
@@ -34,8 +36,16 @@ type Want struct {
 	// Name is the HTTPScaledObject's name. It is empty if the name is invalid or in use by another trigger.
 	Name string
 	// Object is the desired object: the metadata and spec that the agent owns. It is nil if the trigger is
-	// invalid. Then an existing object stays unchanged.
+	// invalid. An existing object keeps its own values of the invalid and guessed fields.
 	Object *httpv1alpha1.HTTPScaledObject
+	// incomplete is Object without the invalid and guessed fields.
+	incomplete *httpv1alpha1.HTTPScaledObject
+	// guess is the target of a new object.
+	guess httpv1alpha1.ScaleTargetRef
+	// alternates are the Services of which one at a time is the Rollout's stable one, if it has such Services.
+	alternates []string
+	// lacksHeaders reports whether incomplete lacks invalid headers, or those of a misspelled key.
+	lacksHeaders bool
 	// HostsIncomplete and PathPrefixesIncomplete report whether the trigger has invalid hosts and path prefixes, which the
 	// object lacks. Then an existing object keeps its own in addition.
 	HostsIncomplete, PathPrefixesIncomplete bool
@@ -169,7 +179,7 @@ func isOwnedByHTTPScaledObject(scaled *apis.ScaledObject) bool {
 
 // addProblem appends a problem.
 func (w *Want) addProblem(reason string, advisory bool, format string, values ...any) {
-	w.Problems = append(w.Problems, Problem{reason, fmt.Sprintf(format, values...), advisory})
+	w.Problems = append(w.Problems, Problem{Reason: reason, Message: fmt.Sprintf(format, values...), Advisory: advisory})
 }
 
 // build sets the object of a trigger.
@@ -177,22 +187,23 @@ func (w *Want) build(
 	scaled *apis.ScaledObject, rollout *apis.Rollout, managed managedTrigger, where string,
 ) {
 	parsed, problems := trigger.Parse(managed.trigger.Metadata)
-	for _, problem := range problems {
-		reason := httpv1alpha1.ReasonInvalidTrigger
-		if problem.Ignored {
-			reason = httpv1alpha1.ReasonKeyIgnored
-		}
-		w.addProblem(reason, problem.Ignored, "%s.metadata.%s", where, problem)
+	stable := stableService(scaled, rollout)
+	isInvalid := func(key string) bool {
+		return slices.ContainsFunc(problems, func(p trigger.Problem) bool { return p.Key == key && !p.Ignored })
 	}
-	service := w.service(scaled, rollout, parsed.Service, where)
-	replicas := w.replicas(scaled)
-	for _, problem := range w.Problems {
-		if !problem.Advisory {
-			return
-		}
-	}
+	hasService := !isInvalid(trigger.KeyService)
+	w.lacksHeaders = isInvalid(trigger.KeyHeaders) || parsed.HeadersIncomplete
 	w.HostsIncomplete, w.PathPrefixesIncomplete = parsed.HostsIncomplete, parsed.PathPrefixesIncomplete
-	w.Object = &httpv1alpha1.HTTPScaledObject{
+	w.addTriggerProblems(problems, stable, where)
+	service := stable
+	if hasService {
+		service = w.service(scaled, rollout, parsed.Service, where)
+	}
+	w.guess = target(scaled, service, parsed)
+	if hasService = hasService && !parsed.ServiceIncomplete; !hasService {
+		w.alternates = alternatingServices(rollout)
+	}
+	w.incomplete = &httpv1alpha1.HTTPScaledObject{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: w.Name, Namespace: scaled.Namespace,
 			Labels:          map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent},
@@ -201,12 +212,68 @@ func (w *Want) build(
 		},
 		Spec: httpv1alpha1.HTTPScaledObjectSpec{
 			Hosts: parsed.Hosts, PathPrefixes: parsed.PathPrefixes, Headers: headers(parsed.Headers),
-			ScaleTargetRef: target(scaled, service, parsed),
-			Replicas:       replicas,
+			ScaleTargetRef: withoutGuesses(w.guess, hasService, !parsed.IsPortGuess),
+			Replicas:       w.replicas(scaled),
 			ScalingMetric:  metric(parsed),
 			Timeouts:       timeouts(parsed),
 		},
 	}
+	if !w.hasErrors() {
+		w.Object = w.incomplete.DeepCopy()
+		w.Object.Spec.ScaleTargetRef = w.guess
+	}
+}
+
+// addTriggerProblems appends the problems of a trigger's keys. stable is the Service of the Rollout, empty for none. A
+// new object gets it instead of an invalid one, which is then marked as ignored.
+func (w *Want) addTriggerProblems(problems []trigger.Problem, stable, where string) {
+	for i := range problems {
+		problem := &problems[i]
+		if problem.Key == trigger.KeyService && !problem.Ignored && stable != "" {
+			problem.Guess("the stable Service " + stable + " of the Rollout")
+		}
+		reason := httpv1alpha1.ReasonInvalidTrigger
+		if problem.Ignored {
+			reason = httpv1alpha1.ReasonKeyIgnored
+		}
+		w.Problems = append(w.Problems, Problem{
+			Reason: reason, Message: fmt.Sprintf("%s.metadata.%s", where, problem), Advisory: problem.Ignored,
+			isGuess: problem.IsGuess,
+		})
+	}
+}
+
+// hasErrors reports whether the trigger has a problem that is not only advisory.
+func (w *Want) hasErrors() bool {
+	return slices.ContainsFunc(w.Problems, func(problem Problem) bool { return !problem.Advisory })
+}
+
+// stableService returns the Service of the Rollout that a ScaledObject targets, empty for none.
+func stableService(scaled *apis.ScaledObject, rollout *apis.Rollout) string {
+	if rollout == nil || !scaled.TargetsRollout() {
+		return ""
+	}
+	return rollout.StableService()
+}
+
+// withoutGuesses returns a target without its Service or port, unless they are those of the trigger.
+func withoutGuesses(ref httpv1alpha1.ScaleTargetRef, hasService, hasPort bool) httpv1alpha1.ScaleTargetRef {
+	if !hasService {
+		ref.Service = ""
+	}
+	if !hasPort {
+		ref.Port, ref.PortName = 0, ""
+	}
+	return ref
+}
+
+// alternatingServices returns the Services of which one at a time is the stable Service of a Rollout.
+func alternatingServices(rollout *apis.Rollout) []string {
+	if rollout == nil || rollout.Spec.Strategy.Canary == nil || rollout.Spec.Strategy.Canary.PingPong == nil {
+		return nil
+	}
+	services := rollout.Spec.Strategy.Canary.PingPong
+	return []string{services.PingService, services.PongService}
 }
 
 // target returns the reference to the workload and its Service.
@@ -237,10 +304,7 @@ func (w *Want) service(
 		}
 		return service
 	}
-	stable := ""
-	if rollout != nil {
-		stable = rollout.StableService()
-	}
+	stable := stableService(scaled, rollout)
 	switch {
 	case service == "" && rollout == nil:
 		w.addProblem(httpv1alpha1.ReasonServiceNotSet, false, "%s: Rollout %q, which defines the Service, "+

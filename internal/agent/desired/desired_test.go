@@ -113,10 +113,20 @@ func TestDesired(t *testing.T) {
 			`KeyIgnored: spec.triggers[0].metadata.healthcheckResponse "pathEmbeddedHost": use one of static, passthrough; ignored`,
 			`KeyIgnored: spec.triggers[0].metadata.healthcheckPathPrefix "/x": unknown key, ignored; remove it`,
 		}}}},
-		"one invalid value of two": {`[{type: kedify-http, metadata: {hosts: a.test, port: http}}, ` + plain + `]`, canary, []summary{
-			{"shop", "", []string{`InvalidTrigger: spec.triggers[0].metadata.port "http": use a whole number from 1 to 65535, or portName for a name`}},
+		"one invalid value of two": {`[{type: kedify-http, metadata: {hosts: a.test, port: "0"}}, ` + plain + `]`, canary, []summary{
+			{"shop", "", []string{`InvalidTrigger: spec.triggers[0].metadata.port "0": use a whole number from 1 to 65535, or portName for a name`}},
 			{"shop-1", "shop-stable", nil},
 		}},
+		"invalid service, but a Rollout": {`[{type: kedify-http, metadata: {hosts: a.test, port: http, service: Shop_1}}]`, canary, []summary{{"shop", "shop-stable", []string{
+			`KeyIgnored: spec.triggers[0].metadata.service "Shop_1": use the name of a Service of the same namespace: at most 63 lower-case letters, digits and hyphens; a new object gets the stable Service shop-stable of the Rollout, an existing one keeps its own`,
+			`KeyIgnored: spec.triggers[0].metadata.port "http": not a number from 1 to 65535: use portName for a name; a new object gets portName http, an existing one keeps its own`,
+		}}}},
+		"invalid service, and no Rollout yet": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", service: a/b}}]`, "", []summary{{"shop", "", []string{
+			`InvalidTrigger: spec.triggers[0].metadata.service "a/b": use the name of a Service of the same namespace: at most 63 lower-case letters, digits and hyphens`,
+		}}}},
+		"no hosts": {`[{type: kedify-http, metadata: {port: "80"}}]`, canary, []summary{{"shop", "shop-stable", []string{
+			`KeyIgnored: spec.triggers[0].metadata.hosts: missing: a new object gets all hosts of the namespace, an existing one keeps its own; name them, such as shop.example.com, or "*" for all`,
+		}}}},
 		"invalid name": {`[` + plain + `, {type: kedify-http, name: My API, metadata: {hosts: b.test, port: "80"}}]`, canary, []summary{
 			{"shop", "shop-stable", nil},
 			{"", "", []string{`InvalidName: spec.triggers[1]: invalid HTTPScaledObject name "shop-My API": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'); use lower-case letters, digits and hyphens in the trigger's name`}},
@@ -375,16 +385,24 @@ func TestCompare(t *testing.T) {
 			want:   changes{Update: []string{"shop"}},
 		},
 		"an error keeps the object": {
-			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "" },
+			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "a b" },
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
 			want: changes{
 				Conditions: map[string][]string{"shop": {"TriggerAccepted=False InvalidTrigger"}},
-				Problems:   `spec.triggers[0].metadata.hosts: is required: name at least one host, such as shop.example.com, or "*" for all`,
+				Problems:   `spec.triggers[0].metadata.hosts "a b": "a b": not a host name: use letters, digits and hyphens between dots, such as shop.example.com, *.example.com or *`,
+			},
+		},
+		"no hosts": {
+			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "" },
+			object: func(*httpv1alpha1.HTTPScaledObject) {},
+			want: changes{
+				Conditions: map[string][]string{"shop": {"TriggerAccepted=True KeyIgnored"}},
+				Problems:   `spec.triggers[0].metadata.hosts: missing: a new object gets all hosts of the namespace, an existing one keeps its own; name them, such as shop.example.com, or "*" for all`,
 			},
 		},
 		"always invalid": {
-			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers[0].Metadata["hosts"] = "" },
-			want:   changes{Problems: `spec.triggers[0].metadata.hosts: is required: name at least one host, such as shop.example.com, or "*" for all`},
+			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers[0].Metadata["portName"] = "A" },
+			want:   changes{Problems: `spec.triggers[0].metadata.portName "A": use the name of a port of the Service: at most 63 lower-case letters, digits and hyphens`},
 		},
 		"trigger removed": {
 			scaled: func(scaled *apis.ScaledObject) { scaled.Spec.Triggers = nil },
@@ -400,10 +418,10 @@ func TestCompare(t *testing.T) {
 		},
 		"another name, and a mistake, deletes nothing": {
 			scaled: func(scaled *apis.ScaledObject) {
-				scaled.Spec.Triggers[0].Metadata["httpScaledObject"], scaled.Spec.Triggers[0].Metadata["hosts"] = "new", ""
+				scaled.Spec.Triggers[0].Metadata["httpScaledObject"], scaled.Spec.Triggers[0].Metadata["portName"] = "new", "-"
 			},
 			object: func(*httpv1alpha1.HTTPScaledObject) {},
-			want:   changes{Problems: `spec.triggers[0].metadata.hosts: is required: name at least one host, such as shop.example.com, or "*" for all`},
+			want:   changes{Problems: `spec.triggers[0].metadata.portName "-": use the name of a port of the Service: at most 63 lower-case letters, digits and hyphens`},
 		},
 		"an invalid name deletes nothing": {
 			scaled: func(scaled *apis.ScaledObject) {

@@ -22,10 +22,10 @@ func failoverOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) (*m
 	case ref.Service == object.Spec.ScaleTargetRef.Service:
 		return nil, []issue{{httpv1alpha1.ReasonInvalidSpec, fmt.Sprintf(
 			"%s.service: %q is the Service that requests wait for: name another Service of the namespace", field, ref.Service)}}
-	case ref.TimeoutSeconds < 0:
-		return nil, []issue{{httpv1alpha1.ReasonInvalidSpec, fmt.Sprintf(
-			"%s.timeoutSeconds: %d is not positive: set it to 1 or more, or remove it for the default of %d",
-			field, ref.TimeoutSeconds, int(failoverTimeout.Seconds()))}}
+	case ref.TimeoutSeconds != nil && *ref.TimeoutSeconds < 0:
+		return nil, []issue{{httpv1alpha1.ReasonInvalidSpec, fmt.Sprintf("%s.timeoutSeconds: %d is negative: set it to 1 or "+
+			"more, to 0 for the time limit of objects without a failover, or remove it for the default of %d",
+			field, *ref.TimeoutSeconds, int(failoverTimeout.Seconds()))}}
 	}
 	key := model.Key{Namespace: object.Namespace, Name: ref.Service}
 	service, issues := serviceOf(key, field+".service", lookup)
@@ -39,8 +39,8 @@ func failoverOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) (*m
 	failover := &model.Failover{
 		Service: key, Port: uint32(port.Number), Protocol: cmp.Or(port.Protocol, model.HTTP1), Timeout: failoverTimeout,
 	}
-	if ref.TimeoutSeconds > 0 {
-		failover.Timeout = time.Duration(ref.TimeoutSeconds) * time.Second
+	if ref.TimeoutSeconds != nil {
+		failover.Timeout = time.Duration(*ref.TimeoutSeconds) * time.Second
 	}
 	return failover, nil
 }

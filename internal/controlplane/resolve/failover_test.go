@@ -22,8 +22,8 @@ func TestFailover(t *testing.T) {
 		Service: model.Key{Namespace: "apps", Name: "late"}, Port: 80, Protocol: model.HTTP1,
 		Timeout: 30 * time.Second,
 	}
-	soon, never := late, late
-	soon.Timeout, never.Timeout = 5*time.Second, math.MaxInt32*time.Second
+	soon, never, general := late, late, late
+	soon.Timeout, never.Timeout, general.Timeout = 5*time.Second, math.MaxInt32*time.Second, 0
 	for name, c := range map[string]struct {
 		ref       httpv1alpha1.ColdStartTimeoutFailoverRef
 		min       int32
@@ -34,13 +34,18 @@ func TestFailover(t *testing.T) {
 		"port by number": {ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80}, want: &late},
 		"port by name, short timeout": {ref: httpv1alpha1.ColdStartTimeoutFailoverRef{
 			Service: "late", PortName: "http",
-			TimeoutSeconds: 5,
+			TimeoutSeconds: new(int32(5)),
 		}, want: &soon},
-		"timeout of zero, which is the default": {
-			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80, TimeoutSeconds: 0}, want: &late,
+		"timeout of zero, which is no limit of its own": {
+			ref:  httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80, TimeoutSeconds: new(int32(0))},
+			want: &general,
+		},
+		"timeout of zero after another one": {
+			ref:       httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", PortName: "http", TimeoutSeconds: new(int32(0))},
+			published: &late, want: &general,
 		},
 		"timeout of decades": {
-			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80, TimeoutSeconds: math.MaxInt32}, want: &never,
+			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80, TimeoutSeconds: new(int32(math.MaxInt32))}, want: &never,
 		},
 		"minimum replicas above zero": {
 			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80}, min: 1,
@@ -70,9 +75,9 @@ func TestFailover(t *testing.T) {
 			wrong: `PortNotFound spec.coldStartTimeoutFailoverRef: set exactly one of port and portName`,
 		},
 		"negative timeout": {
-			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80, TimeoutSeconds: -1},
-			wrong: `InvalidSpec spec.coldStartTimeoutFailoverRef.timeoutSeconds: -1 is not positive: set it to 1 or more, or ` +
-				`remove it for the default of 30`,
+			ref: httpv1alpha1.ColdStartTimeoutFailoverRef{Service: "late", Port: 80, TimeoutSeconds: new(int32(-1))},
+			wrong: `InvalidSpec spec.coldStartTimeoutFailoverRef.timeoutSeconds: -1 is negative: set it to 1 or more, to 0 ` +
+				`for the time limit of objects without a failover, or remove it for the default of 30`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

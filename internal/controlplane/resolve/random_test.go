@@ -98,7 +98,7 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		}
 		if random.IntN(3) == 0 {
 			object.Spec.ColdStartTimeoutFailoverRef = &httpv1alpha1.ColdStartTimeoutFailoverRef{
-				Service: pick("s", "c", "x", "missing"), Port: random.Int32N(2) * 80, TimeoutSeconds: random.Int32N(4) - 1,
+				Service: pick("s", "c", "x", "missing"), Port: random.Int32N(2) * 80, TimeoutSeconds: new(random.Int32N(4) - 1),
 			}
 		}
 		if random.IntN(4) == 0 {

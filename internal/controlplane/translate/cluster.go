@@ -37,7 +37,7 @@ const (
 	// panicPercent is the percentage of healthy endpoints below which Envoy uses all endpoints of a cluster. Envoy
 	// truncates it to a whole number, and 0 disables panic mode.
 	panicPercent = 1
-	// mirrorTimeout is the timeout of a mirrored request up to the end of its response, for which no client waits.
+	// mirrorTimeout is the default of model.RouteSettings.MirrorTimeout.
 	mirrorTimeout = 30 * time.Second
 	// noConnectTimeout is used if the timeout of a connection attempt is switched off, because Envoy requires one. The
 	// operating system gives up earlier, after about two minutes.
@@ -53,18 +53,17 @@ var errProtocol = errors.New("unknown protocol")
 // clusterFactory creates clusters, which differ in name, protocol and settings, and in whether they receive mirrored
 // requests.
 type clusterFactory struct {
-	options       Options
-	breakers      *clusterv3.CircuitBreakers  // from options only
-	outliers      *clusterv3.OutlierDetection // without settings
-	http, mirrors map[model.Protocol]map[string]*anypb.Any
-	sockets       []*clusterv3.Cluster_TransportSocketMatch // for model.HTTPS without verification
+	options  Options
+	breakers *clusterv3.CircuitBreakers                // from options only
+	outliers *clusterv3.OutlierDetection               // without settings
+	http     map[model.Protocol]map[string]*anypb.Any  // except for mirrored requests
+	sockets  []*clusterv3.Cluster_TransportSocketMatch // for model.HTTPS without verification
 }
 
 // newClusterFactory creates the messages that clusters share.
 func newClusterFactory(options Options) (clusterFactory, error) {
 	factory := clusterFactory{
-		options: options, outliers: outliersOf(model.Outliers{}),
-		http: map[model.Protocol]map[string]*anypb.Any{}, mirrors: map[model.Protocol]map[string]*anypb.Any{},
+		options: options, outliers: outliersOf(model.Outliers{}), http: map[model.Protocol]map[string]*anypb.Any{},
 	}
 	factory.breakers = factory.breakersOf(clusterSpec{})
 	var err error
@@ -72,23 +71,48 @@ func newClusterFactory(options Options) (clusterFactory, error) {
 		return clusterFactory{}, err
 	}
 	for protocol, options := range httpOptions() {
-		options.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{
-			IdleTimeout:          durationpb.New(upstreamIdleTimeout),
-			MaxHeadersCount:      wrapperspb.UInt32(maxHeaderCount),
-			MaxResponseHeadersKb: wrapperspb.UInt32(maxHeadersKB),
-		}
-		packed, err := pack(options)
-		if err != nil {
+		if factory.http[protocol], err = packHTTPOptions(options, 0); err != nil {
 			return clusterFactory{}, err
 		}
-		factory.http[protocol] = map[string]*anypb.Any{httpOptionsKey: packed}
-		options.CommonHttpProtocolOptions.MaxStreamDuration = durationpb.New(mirrorTimeout)
-		if packed, err = pack(options); err != nil {
-			return clusterFactory{}, err
-		}
-		factory.mirrors[protocol] = map[string]*anypb.Any{httpOptionsKey: packed}
 	}
 	return factory, nil
+}
+
+// packHTTPOptions completes the HTTP options of a cluster. maxDuration is the time from the start of a request to the
+// end of its response, 0 for no limit.
+func packHTTPOptions(
+	options *upstreamhttpv3.HttpProtocolOptions, maxDuration time.Duration,
+) (map[string]*anypb.Any, error) {
+	options.CommonHttpProtocolOptions = &corev3.HttpProtocolOptions{
+		IdleTimeout:          durationpb.New(upstreamIdleTimeout),
+		MaxHeadersCount:      wrapperspb.UInt32(maxHeaderCount),
+		MaxResponseHeadersKb: wrapperspb.UInt32(maxHeadersKB),
+	}
+	if maxDuration > 0 {
+		options.CommonHttpProtocolOptions.MaxStreamDuration = durationpb.New(maxDuration)
+	}
+	packed, err := pack(options)
+	return map[string]*anypb.Any{httpOptionsKey: packed}, err
+}
+
+// httpOptionsOf returns the HTTP options of one cluster. The error wraps errProtocol for an unknown protocol.
+func (f clusterFactory) httpOptionsOf(spec clusterSpec) (map[string]*anypb.Any, error) {
+	cached, ok := f.http[spec.protocol]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%w %q", errProtocol, spec.protocol)
+	case spec.isMirror:
+		return packHTTPOptions(httpOptions()[spec.protocol], spec.mirrorTimeout())
+	}
+	return cached, nil
+}
+
+// mirrorTimeout returns the time of a mirrored request, 0 for no limit and for a cluster without such requests.
+func (c clusterSpec) mirrorTimeout() time.Duration {
+	if !c.isMirror {
+		return 0
+	}
+	return cmp.Or(c.settings.OfRoute().MirrorTimeout, model.TimeoutOf(mirrorTimeout)).Value
 }
 
 // httpOptions returns the HTTP options of a cluster by protocol. Trailers are passed on, and the limits of responses
@@ -137,13 +161,9 @@ func httpOptions() map[model.Protocol]*upstreamhttpv3.HttpProtocolOptions {
 //   - For a removed endpoint Envoy completes the active requests and then closes the connections, so no option is
 //     necessary.
 func (f clusterFactory) cluster(spec clusterSpec) (*clusterv3.Cluster, error) {
-	byProtocol := f.http
-	if spec.isMirror {
-		byProtocol = f.mirrors
-	}
-	options, ok := byProtocol[spec.protocol]
-	if !ok {
-		return nil, fmt.Errorf("%w %q", errProtocol, spec.protocol)
+	options, err := f.httpOptionsOf(spec)
+	if err != nil {
+		return nil, err
 	}
 	settings := spec.settings.OfCluster()
 	cluster := &clusterv3.Cluster{

@@ -9,13 +9,17 @@ import (
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	upstreamhttpv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 )
 
 // routeWithSettings returns a Route of one object with settings.
@@ -245,6 +249,97 @@ func TestConnectTimeout(t *testing.T) {
 		made := as[*clusterv3.Cluster](t, resources[resourcev3.ClusterType]["apps/shop/shop"])
 		if got := made.GetConnectTimeout().AsDuration(); got != want {
 			t.Errorf("%s: %v, want %v", protocol, got, want)
+		}
+	}
+}
+
+// TestTimeoutOfCopies: the cluster of mirrored requests ends them after 30 s or the time in the settings, and 0 means
+// no limit. Other requests have no such limit.
+func TestTimeoutOfCopies(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		settings *model.EnvoySettings
+		want     *durationpb.Duration
+	}{
+		"the default":    {nil, durationpb.New(30 * time.Second)},
+		"other settings": {&model.EnvoySettings{Route: model.RouteSettings{RetryOn: "5xx"}}, durationpb.New(30 * time.Second)},
+		"shorter": {
+			&model.EnvoySettings{Route: model.RouteSettings{MirrorTimeout: model.TimeoutOf(time.Second)}},
+			durationpb.New(time.Second),
+		},
+		"no limit": {&model.EnvoySettings{Route: model.RouteSettings{MirrorTimeout: model.TimeoutOf(0)}}, nil},
+	} {
+		for _, protocol := range []model.Protocol{model.HTTP1, model.HTTP2, model.HTTPS} {
+			route := routeWithMirror(c.settings, protocol)
+			resources := envoy(t, model.Config{Routes: []model.Route{route}, Services: servicesOf(route)})
+			for cluster, want := range map[string]*durationpb.Duration{
+				"apps/shop/shop": nil, "apps/shop/canary": nil, "apps/shop/canary/mirror": c.want,
+			} {
+				made := as[*clusterv3.Cluster](t, resources[resourcev3.ClusterType][cluster])
+				options := new(upstreamhttpv3.HttpProtocolOptions)
+				for _, packed := range made.GetTypedExtensionProtocolOptions() {
+					if err := packed.UnmarshalTo(options); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got := options.GetCommonHttpProtocolOptions().GetMaxStreamDuration(); !proto.Equal(got, want) {
+					t.Errorf("%s: cluster %s, %s: %v, want %v", name, cluster, protocol, got, want)
+				}
+			}
+		}
+	}
+}
+
+// routeWithMirror returns a Route with a canary that receives copies of all requests.
+func routeWithMirror(settings *model.EnvoySettings, protocol model.Protocol) model.Route {
+	route := routeWithSettings(settings)
+	stable, canary := route.Backends[0], route.Backends[0]
+	stable.Protocol, canary.Protocol, canary.Service.Name, canary.Weight = protocol, protocol, "canary", 0
+	route.Backends = []model.Backend{stable, canary}
+	route.Managed = []managedroute.Route{{
+		Name: "copy", MirrorPercent: 100,
+		Matches: []managedroute.Match{{Path: managedroute.StringMatch{Type: managedroute.Prefix, Value: "/"}}},
+	}}
+	return route
+}
+
+// servicesOf returns the Services of a Route, without endpoints.
+func servicesOf(route model.Route) map[model.ServicePort]model.Endpoints {
+	services := map[model.ServicePort]model.Endpoints{}
+	for _, port := range route.Destinations() {
+		services[port] = model.Endpoints{}
+	}
+	return services
+}
+
+// TestChangedTimeoutOfCopies: a change of the setting updates the cluster of mirrored requests only.
+func TestChangedTimeoutOfCopies(t *testing.T) {
+	t.Parallel()
+	translator, err := translate.NewTranslator(translate.DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		timeout model.Timeout
+		want    []string
+	}{
+		{model.Timeout{}, []string{"apps/shop/canary", "apps/shop/canary/mirror", "apps/shop/shop"}},
+		{model.TimeoutOf(time.Second), []string{"apps/shop/canary/mirror"}},
+		{model.TimeoutOf(time.Second), nil},
+		{model.TimeoutOf(0), []string{"apps/shop/canary/mirror"}},
+		{model.Timeout{}, []string{"apps/shop/canary/mirror"}},
+		{model.TimeoutOf(30 * time.Second), nil},
+	} {
+		route := routeWithMirror(&model.EnvoySettings{Route: model.RouteSettings{MirrorTimeout: step.timeout}}, model.HTTP1)
+		config := model.Config{Routes: []model.Route{route}, Services: servicesOf(route)}
+		out, err := translator.Update(model.Update{
+			Objects: map[model.Key]model.Config{route.Owner: config}, Hosts: map[model.Host]model.Config{"shop.test": config},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Sorted(maps.Keys(out.Changed[resourcev3.ClusterType])); !slices.Equal(got, step.want) {
+			t.Errorf("step %d: clusters %v are updated, want %v", i, got, step.want)
 		}
 	}
 }

@@ -90,12 +90,12 @@ type Hold struct {
 	Socket string
 }
 
-// HoldTimeouts returns the maximum time in the queue of a Route. It is the time of the failover, the object's own
-// timeout or defaultTimeout, and at most MaxHold, which 0 means, too. fallbackTimeout applies to requests in the
-// fallback listener, for which the timeouts of the response are already running.
+// HoldTimeouts returns the maximum time in the queue of a Route. It is the time of the failover, if it has one, else
+// the object's own timeout or defaultTimeout. It is at most MaxHold, which 0 means, too. fallbackTimeout applies to
+// requests in the fallback listener, for which the timeouts of the response are already running.
 func HoldTimeouts(route model.Route, defaultTimeout time.Duration) (timeout, fallbackTimeout time.Duration) {
 	own := cmp.Or(route.Timeouts.ColdStart, model.TimeoutOf(defaultTimeout))
-	if route.Failover != nil {
+	if route.Failover != nil && route.Failover.Timeout > 0 {
 		own = model.TimeoutOf(route.Failover.Timeout)
 	}
 	timeout = min(cmp.Or(own.Value, MaxHold), MaxHold)

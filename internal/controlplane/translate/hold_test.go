@@ -265,19 +265,26 @@ func TestHoldTimeouts(t *testing.T) {
 	unset := timeouts(model.Timeout{}, model.Timeout{})
 	failover := timeouts(hour, model.Timeout{})
 	failover.Failover = &model.Failover{Timeout: 30 * time.Second}
+	unlimited := func(route model.Route) model.Route {
+		route.Failover = &model.Failover{Timeout: 0}
+		return route
+	}
 	for name, c := range map[string]struct {
 		route        model.Route
 		held, caught time.Duration
 	}{
-		"the default":            {unset, 20 * time.Minute, 20 * time.Minute},
-		"the object's own":       {timeouts(minute, none), time.Minute, time.Minute},
-		"too long":               {timeouts(model.TimeoutOf(5*time.Hour), none), 55 * time.Minute, 55 * time.Minute},
-		"centuries":              {timeouts(model.TimeoutOf(math.MaxInt64), model.TimeoutOf(math.MaxInt64)), 55 * time.Minute, 55 * time.Minute},
-		"no limit":               {timeouts(none, none), 55 * time.Minute, 55 * time.Minute},
-		"failover":               {failover, 30 * time.Second, 30 * time.Second},
-		"short response timeout": {timeouts(model.Timeout{}, second), 20 * time.Minute, time.Second / 2},
-		"response timeout":       {timeouts(model.Timeout{}, minute), 20 * time.Minute, 58 * time.Second},
-		"long response timeout":  {timeouts(model.Timeout{}, hour), 20 * time.Minute, 20 * time.Minute},
+		"the default":                         {unset, 20 * time.Minute, 20 * time.Minute},
+		"the object's own":                    {timeouts(minute, none), time.Minute, time.Minute},
+		"too long":                            {timeouts(model.TimeoutOf(5*time.Hour), none), 55 * time.Minute, 55 * time.Minute},
+		"centuries":                           {timeouts(model.TimeoutOf(math.MaxInt64), model.TimeoutOf(math.MaxInt64)), 55 * time.Minute, 55 * time.Minute},
+		"no limit":                            {timeouts(none, none), 55 * time.Minute, 55 * time.Minute},
+		"failover":                            {failover, 30 * time.Second, 30 * time.Second},
+		"failover without a limit of its own": {unlimited(timeouts(minute, none)), time.Minute, time.Minute},
+		"failover with the default limit":     {unlimited(unset), 20 * time.Minute, 20 * time.Minute},
+		"failover without any limit":          {unlimited(timeouts(none, none)), 55 * time.Minute, 55 * time.Minute},
+		"short response timeout":              {timeouts(model.Timeout{}, second), 20 * time.Minute, time.Second / 2},
+		"response timeout":                    {timeouts(model.Timeout{}, minute), 20 * time.Minute, 58 * time.Second},
+		"long response timeout":               {timeouts(model.Timeout{}, hour), 20 * time.Minute, 20 * time.Minute},
 		"response timeout in the settings": {
 			withSettings(unset, model.RouteSettings{PerTryTimeout: minute}), 20 * time.Minute, 58 * time.Second,
 		},

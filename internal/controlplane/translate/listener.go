@@ -32,8 +32,8 @@ const (
 const (
 	// NotFoundBody is the body of a 404 by the proxy itself.
 	NotFoundBody = "no app answers to this host and path\n"
-	// requestHeadersTimeout is the time from the first byte of a request to the end of its headers. Without it a
-	// client can keep a connection open for an hour with one byte.
+	// requestHeadersTimeout is the default of Options.RequestHeadersTimeout. Without it a client can keep a connection
+	// open for an hour with one byte.
 	requestHeadersTimeout = 10 * time.Second
 	// maxLogged is the maximum size of a header in the access log, in bytes. A client can send much more.
 	maxLogged = 4096
@@ -74,7 +74,7 @@ func (o Options) listener() (*listenerv3.Listener, error) {
 //   - Headers of clients whose names begin with x-envoy- are removed, see clientHeaders.
 //   - Responses of the workload are not modified: the Server header is preserved, and no x-envoy-* header is added.
 //   - A request id from a proxy in front is preserved.
-//   - A client must complete the headers of a request in time.
+//   - A client must complete the headers of a request in time, see Options.RequestHeadersTimeout.
 //   - Protocol versions, upgrades and limits are those of commonManager.
 func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 	early, err := earlyHeaders(clientHeaders()...)
@@ -92,7 +92,9 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 	manager := commonManager(StatPrefix, clientLimits())
 	manager.EarlyHeaderMutationExtensions = early
 	manager.HttpFilters = filters
-	manager.RequestHeadersTimeout = durationpb.New(requestHeadersTimeout)
+	if o.RequestHeadersTimeout > 0 {
+		manager.RequestHeadersTimeout = timeoutOf(o.RequestHeadersTimeout)
+	}
 	manager.UseRemoteAddress = wrapperspb.Bool(true)
 	manager.XffNumTrustedHops = o.TrustedHops
 	manager.AccessLog = logs

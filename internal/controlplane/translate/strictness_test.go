@@ -2,11 +2,15 @@ package translate_test
 
 import (
 	"errors"
+	"math"
 	"testing"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 )
@@ -45,6 +49,36 @@ func TestStrictness(t *testing.T) {
 			}
 			if diff := cmp.Diff(wanted, got, cmp.AllowUnexported(configured{})); diff != "" {
 				t.Errorf("%s: listener %s (-want +got):\n%s", name, listener, diff)
+			}
+		}
+	}
+}
+
+// TestRequestHeadersTimeout: a client has 10 s for the header of a request by default, and 0 means no limit. Requests
+// in the fallback listener come from the proxy itself.
+func TestRequestHeadersTimeout(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*translate.Options)
+		want   *durationpb.Duration
+	}{
+		"the default": {func(*translate.Options) {}, durationpb.New(10 * time.Second)},
+		"longer":      {func(o *translate.Options) { o.RequestHeadersTimeout = time.Hour }, durationpb.New(time.Hour)},
+		"no limit":    {func(o *translate.Options) { o.RequestHeadersTimeout = 0 }, nil},
+		"below 1 ms":  {func(o *translate.Options) { o.RequestHeadersTimeout = 1 }, durationpb.New(time.Millisecond)},
+		"the maximum": {
+			func(o *translate.Options) { o.RequestHeadersTimeout = math.MaxInt64 }, durationpb.New(100 * 365 * 24 * time.Hour),
+		},
+	} {
+		options := holdOptions()
+		c.change(&options)
+		for listener, manager := range managersOf(t, options) {
+			want := c.want
+			if listener == translate.HoldName {
+				want = nil
+			}
+			if got := manager.GetRequestHeadersTimeout(); !proto.Equal(got, want) {
+				t.Errorf("%s: listener %s: %v, want %v", name, listener, got, want)
 			}
 		}
 	}

@@ -18,6 +18,7 @@ package translate
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -39,6 +40,9 @@ type Options struct {
 	// X-Forwarded-Proto is overwritten with http. With 1 or more an incoming X-Forwarded-Proto is preserved, which an
 	// Ingress that terminates TLS needs. X-Forwarded-For is always appended to.
 	TrustedHops uint32
+	// RequestHeadersTimeout is the time from the first byte of a request to the end of its headers; 0 means no limit. It
+	// applies to all clients, because the route of a request is unknown until its headers are complete.
+	RequestHeadersTimeout time.Duration
 	// Strictness configures how the proxy handles requests that an application may interpret differently.
 	Strictness Strictness
 	// MaxConnections, MaxPendingRequests and MaxRequests are the circuit breakers of each cluster in each proxy. A
@@ -61,12 +65,13 @@ type Options struct {
 // Secrets, IPv6, which needs a discovery server with the proxies' addresses, and Hold, which needs an address.
 func DefaultOptions() Options {
 	return Options{
-		AccessLog:          true,
-		Strictness:         Strictness{UnderscoreHeaders: Keep, EscapedSlashes: Keep},
-		TopologyHints:      true,
-		MaxConnections:     8192,
-		MaxPendingRequests: 8192,
-		MaxRequests:        8192,
+		AccessLog:             true,
+		RequestHeadersTimeout: requestHeadersTimeout,
+		Strictness:            Strictness{UnderscoreHeaders: Keep, EscapedSlashes: Keep},
+		TopologyHints:         true,
+		MaxConnections:        8192,
+		MaxPendingRequests:    8192,
+		MaxRequests:           8192,
 	}
 }
 

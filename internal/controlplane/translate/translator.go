@@ -288,7 +288,7 @@ func (t *Translator) translateBackend(
 func (c clusterSpec) equal(other clusterSpec) bool {
 	return c.name == other.name && c.protocol == other.protocol && c.isMirror == other.isMirror &&
 		c.affinity == other.affinity && c.settings.OfCluster() == other.settings.OfCluster() &&
-		c.hasOwnRetryConditions() == other.hasOwnRetryConditions()
+		c.hasOwnRetryConditions() == other.hasOwnRetryConditions() && c.mirrorTimeout() == other.mirrorTimeout()
 }
 
 // hasName reports whether another cluster has the same name.

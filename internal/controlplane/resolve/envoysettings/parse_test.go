@@ -32,23 +32,25 @@ func TestParse(t *testing.T) {
 		"nothing":      {nil, model.EnvoySettings{}},
 		"empty values": {map[string]string{"route": "", "cluster": "# later"}, model.EnvoySettings{}},
 		"all route settings": {map[string]string{"route": `{timeout: 0s, idle_timeout: 5m, retry_policy: {retry_on: "5xx, reset", num_retries: 0,
-			per_try_timeout: 1.5s, retry_back_off: {base_interval: 1s, max_interval: 10s}, retriable_status_codes: [502, 503]}}`}, model.EnvoySettings{Route: model.RouteSettings{
+			per_try_timeout: 1.5s, retry_back_off: {base_interval: 1s, max_interval: 10s}, retriable_status_codes: [502, 503]},
+			request_mirror_policies: [{timeout: 1m}]}`}, model.EnvoySettings{Route: model.RouteSettings{
 			Timeout: model.Given[time.Duration]{IsGiven: true}, IdleTimeout: model.TimeoutOf(5 * time.Minute), RetryOn: "5xx,reset",
 			Retries:       model.Given[uint32]{IsGiven: true},
 			PerTryTimeout: model.TimeoutOf(1500 * time.Millisecond), BackOff: model.BackOff{
 				Base: time.Second,
 				Max:  10 * time.Second,
-			}, RetryCodes: [model.MaxRetryCodes]uint32{502, 503},
+			}, RetryCodes: [model.MaxRetryCodes]uint32{502, 503}, MirrorTimeout: model.TimeoutOf(time.Minute),
 		}}},
 		"no time limits": {
 			map[string]string{
-				"route":   "{timeout: 0s, idle_timeout: 0s, retry_policy: {per_try_timeout: 0ms}}",
+				"route": "{timeout: 0s, idle_timeout: 0s, retry_policy: {per_try_timeout: 0ms}, " +
+					"request_mirror_policies: [{timeout: 0s}]}",
 				"cluster": "connect_timeout: 0s",
 			},
 			model.EnvoySettings{
 				Route: model.RouteSettings{
 					Timeout:     model.Given[time.Duration]{IsGiven: true},
-					IdleTimeout: model.TimeoutOf(0), PerTryTimeout: model.TimeoutOf(0),
+					IdleTimeout: model.TimeoutOf(0), PerTryTimeout: model.TimeoutOf(0), MirrorTimeout: model.TimeoutOf(0),
 				},
 				Cluster: model.ClusterSettings{ConnectTimeout: model.TimeoutOf(0)},
 			},

@@ -79,6 +79,9 @@ func routeSettings() []setting {
 			func(t *model.EnvoySettings, d time.Duration) { t.Route.BackOff.Max = d }),
 		codes("route.retry_policy.retriable_status_codes",
 			func(t *model.EnvoySettings, codes [model.MaxRetryCodes]uint32) { t.Route.RetryCodes = codes }),
+		// Envoy itself has no such field: it is max_stream_duration of the clusters of mirrored requests.
+		timeout("route.request_mirror_policies[0].timeout", 100*time.Millisecond, 24*time.Hour,
+			func(t *model.EnvoySettings, limit model.Timeout) { t.Route.MirrorTimeout = limit }),
 	}
 }
 
