@@ -77,7 +77,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 }
 
 // TestEveryAlertIsDocumented: the page lists every alert of the rules with its response, and the alert links to that
-// row. tools/promrules tests their expressions with Prometheus' parser.
+// row. tools/promrules evaluates their expressions.
 func TestEveryAlertIsDocumented(t *testing.T) {
 	var rules struct {
 		Groups []struct {
@@ -120,6 +120,56 @@ func TestEveryAlertIsDocumented(t *testing.T) {
 	}
 	if diff := cmp.Diff(alerts, shown); diff != "" {
 		t.Errorf("alerts (-config/prometheus/rules.yaml +docs/reference/metrics.md):\n%s", diff)
+	}
+}
+
+// TestMetricsOfDashboardsExist: the dashboards use only metrics of this project.
+func TestMetricsOfDashboardsExist(t *testing.T) {
+	names := metrics(t)
+	files, err := filepath.Glob(filepath.Join(root, "config/grafana/*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("dashboards: %v, %v", files, err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\bkedify_[a-z_]+`).FindAllString(string(content), -1) {
+			if !slices.Contains(names, name) && !slices.Contains(names, strings.TrimSuffix(name, "_bucket")) {
+				t.Errorf("%s uses %s, which does not exist", file, name)
+			}
+		}
+	}
+}
+
+// TestLabelsOfMetrics: no metric has a label of the scraped Pod that the Prometheus operator adds. It would rename ours.
+func TestLabelsOfMetrics(t *testing.T) {
+	targets := []string{"namespace", "pod", "service", "container", "endpoint", "job", "instance", "node"}
+	tree, labels := os.DirFS(filepath.Join(root, "internal")), 0
+	err := fs.WalkDir(tree, ".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		raw, err := fs.ReadFile(tree, path)
+		if err != nil || !strings.Contains(string(raw), `client_golang/prometheus"`) {
+			return err
+		}
+		lists := regexp.MustCompile(`\[\]string\{("[a-z_]+"(?:, "[a-z_]+")*)\}[,)]|prometheus\.Labels\{("[a-z_]+")`)
+		for _, list := range lists.FindAllStringSubmatch(string(raw), -1) {
+			for _, label := range regexp.MustCompile(`[a-z_]+`).FindAllString(list[1]+list[2], -1) {
+				if labels++; slices.Contains(targets, label) {
+					t.Errorf("internal/%s: label %s is that of a scraped Pod: choose another name", path, label)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if labels < 10 {
+		t.Errorf("only %d labels: the expression is wrong", labels)
 	}
 }
 

@@ -26,6 +26,7 @@ func newMetrics(registerer prometheus.Registerer, w *writer) (*prometheus.Counte
 			func() int { return w.count(func(acks Acks) bool { return acks.Rejection != "" }) }),
 		gauge("unreachable_replicas", "Other replicas that do not report the ACKs of their proxies",
 			w.peers.Unreachable),
+		newFleets(w),
 	} {
 		failed = errors.Join(failed, registerer.Register(collector))
 	}
@@ -33,4 +34,30 @@ func newMetrics(registerer prometheus.Registerer, w *writer) (*prometheus.Counte
 		return nil, fmt.Errorf("register status metrics: %w", failed)
 	}
 	return writes, nil
+}
+
+// fleets is a collector for the proxies of fleets. The elected replica has a series for each fleet that an object
+// requires, and the other replicas have none.
+type fleets struct {
+	writer *writer
+	ready  *prometheus.Desc
+}
+
+// newFleets returns the collector.
+func newFleets(w *writer) *fleets {
+	desc := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc("kedify_status_"+name, help, labels, nil)
+	}
+	return &fleets{writer: w, ready: desc("fleet_ready_proxies",
+		"Ready proxies of a fleet with published HTTPScaledObjects; only on the elected replica.", "fleet")}
+}
+
+// Describe implements prometheus.Collector.
+func (f *fleets) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- f.ready }
+
+// Collect implements prometheus.Collector.
+func (f *fleets) Collect(series chan<- prometheus.Metric) {
+	for fleet, count := range f.writer.readyProxies() {
+		series <- prometheus.MustNewConstMetric(f.ready, prometheus.GaugeValue, float64(count), string(fleet))
+	}
 }

@@ -1,6 +1,7 @@
 package status_test
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -12,7 +13,9 @@ import (
 	"google.golang.org/grpc"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
 // instrument creates a Reporter that is the leader, and returns a function that reads its gauges.
@@ -48,28 +51,42 @@ func TestGauges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFixture(t)
 		gauges := s.instrument(t)
-		expect := func(when string, unacked, refused float64) {
+		// A negative number of Ready proxies means no series.
+		expect := func(when string, unacked, refused, ready float64) {
 			t.Helper()
 			time.Sleep(time.Second) // synctest time
 			want := map[string]float64{
 				"kedify_status_unacked_objects": unacked, "kedify_status_rejected_objects": refused,
 				"kedify_status_unreachable_replicas": 0,
 			}
+			if ready >= 0 {
+				want["kedify_status_fleet_ready_proxies"] = ready
+			}
 			if diff := cmp.Diff(want, gauges()); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", when, diff)
 			}
 		}
 		s.canary(20)
-		expect("before the election", 0, 0)
+		expect("before the election", 0, 0, -1)
 		stop := s.lead(t)
-		expect("no ACK", 2, 0)
+		expect("no ACK", 2, 0, 2)
 		s.proxies.confirm("10.0.0.1:1")
 		s.proxies.confirm("10.0.0.2:1")
-		expect("both proxies have ACKed everything", 0, 0)
+		expect("both proxies have ACKed everything", 0, 0, 2)
 		s.proxies.setAck("10.0.0.1:1", resourcev3.ScopedRouteType, "shop.test", s.proxies.nack("shop.test"))
-		expect("a proxy rejects an object", 1, 1)
+		expect("a proxy rejects an object", 1, 1, 2)
+		// The series of a fleet without Ready proxies remains. A fleet without objects has none.
+		terminating := readyProxy("a", "10.0.0.1")
+		terminating.IsReady = false
+		for _, proxies := range [][]model.Proxy{{terminating}, nil} {
+			s.reporter.Observe(ingest.Pass{Replicas: s.replicas, Proxies: map[model.Fleet][]model.Proxy{
+				"apps": proxies, "empty": {readyProxy("c", "10.0.0.3")},
+			}})
+			rejected := float64(len(proxies)) // the terminating proxy rejected an object before
+			expect(fmt.Sprintf("%d proxies, none of them Ready", len(proxies)), 0, rejected, 0)
+		}
 		stop()
-		expect("after the leadership", 0, 0)
+		expect("after the leadership", 0, 0, -1)
 	})
 }
 

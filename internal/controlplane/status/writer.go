@@ -174,6 +174,30 @@ func (w *writer) count(matches func(Acks) bool) (count int) {
 	return count
 }
 
+// readyProxies returns the number of Ready proxies of each fleet with published objects. It is empty while this replica
+// isn't the leader.
+func (w *writer) readyProxies() map[model.Fleet]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ready := map[model.Fleet]int{}
+	if w.leadership == nil {
+		return ready
+	}
+	for _, object := range w.objects {
+		if object.digest != "" {
+			ready[object.fleet] = 0
+		}
+	}
+	for fleet := range ready {
+		for _, proxy := range w.fleets[fleet] {
+			if proxy.IsReady {
+				ready[fleet]++
+			}
+		}
+	}
+	return ready
+}
+
 // lead writes statuses until ctx ends. Two calls must not overlap.
 func (w *writer) lead(ctx context.Context) {
 	l := newLeadership(w) // A new one for each election: another replica may have written in between.
