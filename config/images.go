@@ -6,8 +6,8 @@ import (
 )
 
 // Registry is the registry and the organization of this project's images. Files that cannot read this constant repeat
-// it, such as the manifests, the values of the chart, the Makefile and the release workflow: TestImageNames in test/docs
-// compares all of them.
+// it, such as the manifests, the values of the chart, the Makefile and the release workflow: TestImageNames in
+// test/docs compares all of them.
 const Registry = "ghcr.io/kedify"
 
 // The names of the images below a registry. The image of the plugins has the repository's name, and the others are

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// TestSelectors: the selectors of Deployments are those of all earlier versions, because they are immutable: with another
-// one, an upgrade would have to delete the Deployment.
+// TestSelectors: the selectors of Deployments are those of all earlier versions, because they are immutable: with
+// another one, an upgrade would have to delete the Deployment.
 func TestSelectors(t *testing.T) {
 	t.Parallel()
 	want := map[string]map[string]string{"kedify-proxy": {"app": "kedify-proxy"}}
@@ -36,7 +36,8 @@ func TestLabels(t *testing.T) {
 			prefix + "component": "interceptor",
 		},
 		"the manifests of the KEDA HTTP add-on": {
-			prefix + "component": "add-on", prefix + "instance": "interceptor", prefix + "name": "http", prefix + "part-of": "keda",
+			prefix + "component": "add-on", prefix + "instance": "interceptor", prefix + "name": "http",
+			prefix + "part-of": "keda",
 		},
 		"Argo Rollouts": {prefix + "name": "argo-rollouts"},
 		"KEDA":          {"app": "keda-operator"},

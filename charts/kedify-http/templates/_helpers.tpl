@@ -39,13 +39,6 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{/* kedify-http.interval returns the interval of a PodMonitor, if the values have one. The argument is the root. */}}
-{{- define "kedify-http.interval" -}}
-{{- with .Values.podMonitors.interval }}
-interval: {{ . | quote }}
-{{- end }}
-{{- end }}
-
 {{/* kedify-http.image returns the image of a component. The arguments are the root and the component. */}}
 {{- define "kedify-http.image" -}}
 {{- $root := index . 0 -}}

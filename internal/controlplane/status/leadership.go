@@ -66,8 +66,21 @@ type record struct {
 	notBefore, slot time.Time
 	// nextWrite is the theoretical arrival time of the GCRA that limits the writes to this object.
 	nextWrite time.Time
-	// acks are the ACKs at the last plan. They are guarded by the lock of the leadership.
-	acks Acks
+	// acks are the ACKs at the last plan, and incompleteSince is since when not every Ready proxy has acknowledged the
+	// object, zero if all have. They are guarded by the lock of the leadership.
+	acks            Acks
+	incompleteSince time.Time
+}
+
+// setAcks stores the ACKs of a plan.
+func (r *record) setAcks(acks Acks, now time.Time) {
+	r.acks = acks
+	switch {
+	case !acks.isIncomplete():
+		r.incompleteSince = time.Time{}
+	case r.incompleteSince.IsZero():
+		r.incompleteSince = now
+	}
 }
 
 // newLeadership returns a leadership with an empty queue.
@@ -173,7 +186,7 @@ func (l *leadership) plan(
 	if rec = l.recordOf(key, object.object); rec == nil {
 		return nil, nil
 	}
-	rec.acks = l.acks(key, object, proxies)
+	rec.setAcks(l.acks(key, object, proxies), time.Now())
 	now := time.Now()
 	if status = l.changedStatus(rec, object, now); status == nil {
 		return rec, nil

@@ -9,10 +9,13 @@ import (
 
 // newMetrics registers the metrics of a writer, and returns the counter of write requests.
 func newMetrics(registerer prometheus.Registerer, w *writer) (*prometheus.CounterVec, error) {
-	gauge := func(name, help string, count func() int) prometheus.Collector {
+	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "kedify", Subsystem: "status", Name: name, Help: help + "; 0 on a replica that is not elected.",
-		}, func() float64 { return float64(count()) })
+		}, value)
+	}
+	count := func(matches func(Acks) bool) func() float64 {
+		return func() float64 { return float64(w.count(matches)) }
 	}
 	writes := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "kedify", Subsystem: "status", Name: "writes_total",
@@ -21,11 +24,13 @@ func newMetrics(registerer prometheus.Registerer, w *writer) (*prometheus.Counte
 	failed := registerer.Register(writes)
 	for _, collector := range []prometheus.Collector{
 		gauge("unacked_objects", "HTTPScaledObjects that not every Ready proxy has acknowledged",
-			func() int { return w.count(Acks.isIncomplete) }),
+			count(Acks.isIncomplete)),
+		gauge("longest_unacked_seconds", "Longest time for which not every Ready proxy has acknowledged an HTTPScaledObject",
+			func() float64 { return w.longestIncomplete().Seconds() }),
 		gauge("rejected_objects", "HTTPScaledObjects that a proxy rejected; each is a bug of the interceptor",
-			func() int { return w.count(func(acks Acks) bool { return acks.Rejection != "" }) }),
+			count(func(acks Acks) bool { return acks.Rejection != "" })),
 		gauge("unreachable_replicas", "Other replicas that do not report the ACKs of their proxies",
-			w.peers.Unreachable),
+			func() float64 { return float64(w.peers.Unreachable()) }),
 		newFleets(w),
 	} {
 		failed = errors.Join(failed, registerer.Register(collector))

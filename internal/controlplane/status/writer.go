@@ -61,6 +61,12 @@ func (t tracked) isCanary() bool {
 	return t.object != nil && metav1.HasAnnotation(t.object.ObjectMeta, httpv1alpha1.AnnotationWeightedBackends)
 }
 
+// needsProxies reports whether the object needs the proxies of its fleet. The requests of an object that counts those
+// of an external Envoy may pass through that one only.
+func (t tracked) needsProxies() bool {
+	return t.object != nil && !metav1.HasAnnotation(t.object.ObjectMeta, httpv1alpha1.AnnotationExternalProxyMetricKey)
+}
+
 // update stores the objects and proxies of a pass with the publications of the objects, and queues the affected
 // objects.
 func (w *writer) update(pass ingest.Pass, publications map[model.Key]Publication) {
@@ -174,8 +180,28 @@ func (w *writer) count(matches func(Acks) bool) (count int) {
 	return count
 }
 
-// readyProxies returns the number of Ready proxies of each fleet with published objects. It is empty while this replica
-// isn't the leader.
+// longestIncomplete returns the longest time for which an object has not been acknowledged by every Ready proxy. It is 0
+// if all objects are, and while this replica isn't the leader.
+func (w *writer) longestIncomplete() (longest time.Duration) {
+	w.mu.Lock()
+	leadership := w.leadership
+	w.mu.Unlock()
+	if leadership == nil {
+		return 0
+	}
+	leadership.mu.Lock()
+	defer leadership.mu.Unlock()
+	now := time.Now()
+	for _, record := range leadership.records {
+		if !record.incompleteSince.IsZero() {
+			longest = max(longest, now.Sub(record.incompleteSince))
+		}
+	}
+	return longest
+}
+
+// readyProxies returns the number of Ready proxies of each fleet with published objects that need one. It is empty
+// while this replica isn't the leader.
 func (w *writer) readyProxies() map[model.Fleet]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +210,7 @@ func (w *writer) readyProxies() map[model.Fleet]int {
 		return ready
 	}
 	for _, object := range w.objects {
-		if object.digest != "" {
+		if object.digest != "" && object.needsProxies() {
 			ready[object.fleet] = 0
 		}
 	}

@@ -121,7 +121,8 @@ func TestLabels(t *testing.T) {
 			metadata, _ := object.Content["metadata"].(map[string]any)
 			labels, _ := metadata["labels"].(map[string]any)
 			for label, want := range map[string]any{
-				"part-of": "kedify-http", "instance": "kedify-http", "managed-by": "kubectl-http-canary", "version": version,
+				"part-of": "kedify-http", "instance": "kedify-http", "managed-by": "kubectl-http-canary",
+				"version": version,
 			} {
 				if got := labels[prefix+label]; got != want {
 					t.Errorf("%s: tag %s: label %s is %v, want %v", object, tag, label, got, want)
