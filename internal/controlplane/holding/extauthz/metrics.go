@@ -38,11 +38,11 @@ func newMetrics(registerer prometheus.Registerer, s *Server) (*metrics, error) {
 		}),
 	}
 	// Counters start at 0: Prometheus derives no increase from the first sample of a series.
-	for _, outcome := range []string{
+	for _, name := range []string{
 		outcomeServed, outcomePassed, outcomeCanceled, ReasonDeadline, ReasonFailover, ReasonLimit, ReasonPaused, ReasonProbe,
 		ReasonPage, ReasonUnknown,
 	} {
-		m.calls.WithLabelValues(outcome)
+		m.calls.WithLabelValues(name)
 	}
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "waiting_requests",
