@@ -115,3 +115,24 @@ func TestDashboards(t *testing.T) {
 		}
 	}
 }
+
+// TestDocumentedQueries: Prometheus evaluates the queries of docs/how-to/monitoring.md, and each has a result in the
+// steady state.
+func TestDocumentedQueries(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/how-to/monitoring.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := load(t, decode[states](t, "testdata/alerts.yaml").Steady, nil)
+	engine := promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
+	_, section, _ := strings.Cut(string(raw), "\n## Useful queries\n")
+	rows := regexp.MustCompile("(?m)^\\| [^|]+ \\| `(.+)` \\|$").FindAllStringSubmatch(section, -1)
+	if len(rows) < 5 {
+		t.Fatalf("%d queries: the expression is wrong", len(rows))
+	}
+	for _, row := range rows {
+		if len(evaluate(t, engine, data, row[1], minutes)) == 0 {
+			t.Errorf("no result: %s", row[1])
+		}
+	}
+}
