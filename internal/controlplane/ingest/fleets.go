@@ -71,7 +71,7 @@ func (l *Loop) mergeProxies(changed map[model.Fleet][]model.Proxy, isAll bool) m
 		maps.Copy(proxies, l.proxies)
 	}
 	for fleet, members := range changed {
-		if proxies[fleet] = members; len(members) == 0 {
+		if proxies[fleet] = members; members == nil {
 			delete(proxies, fleet)
 		}
 	}

@@ -14,7 +14,7 @@ func newMetrics(registerer prometheus.Registerer, w *writer) (*prometheus.Counte
 			Namespace: "kedify", Subsystem: "status", Name: name, Help: help + "; 0 on a replica that is not elected.",
 		}, value)
 	}
-	count := func(matches func(Acks) bool) func() float64 {
+	count := func(matches func(*record) bool) func() float64 {
 		return func() float64 { return float64(w.count(matches)) }
 	}
 	writes := prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -23,12 +23,13 @@ func newMetrics(registerer prometheus.Registerer, w *writer) (*prometheus.Counte
 	}, []string{"kind", "result"})
 	failed := registerer.Register(writes)
 	for _, collector := range []prometheus.Collector{
-		gauge("unacked_objects", "HTTPScaledObjects that not every Ready proxy has acknowledged",
-			count(Acks.isIncomplete)),
-		gauge("longest_unacked_seconds", "Longest time for which not every Ready proxy has acknowledged an HTTPScaledObject",
+		gauge("unacked_objects", "Published HTTPScaledObjects that not every Ready proxy has acknowledged",
+			count(func(r *record) bool { return !r.incompleteSince.IsZero() })),
+		gauge("longest_unacked_seconds",
+			"Longest time for which not every Ready proxy has acknowledged a published HTTPScaledObject",
 			func() float64 { return w.longestIncomplete().Seconds() }),
 		gauge("rejected_objects", "HTTPScaledObjects that a proxy rejected; each is a bug of the interceptor",
-			count(func(acks Acks) bool { return acks.Rejection != "" })),
+			count(func(r *record) bool { return r.acks.Rejection != "" })),
 		gauge("unreachable_replicas", "Other replicas that do not report the ACKs of their proxies",
 			func() float64 { return float64(w.peers.Unreachable()) }),
 		newFleets(w),
@@ -50,11 +51,12 @@ type fleets struct {
 
 // newFleets returns the collector.
 func newFleets(w *writer) *fleets {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
+	desc := func(name, help string, labels []string) *prometheus.Desc {
 		return prometheus.NewDesc("kedify_status_"+name, help, labels, nil)
 	}
 	return &fleets{writer: w, ready: desc("fleet_ready_proxies",
-		"Ready proxies of a fleet with published HTTPScaledObjects; only on the elected replica.", "fleet")}
+		"Ready proxies of a fleet that published HTTPScaledObjects need; only on the elected replica.",
+		[]string{"fleet"})}
 }
 
 // Describe implements prometheus.Collector.

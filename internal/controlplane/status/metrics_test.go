@@ -92,27 +92,84 @@ func TestGauges(t *testing.T) {
 	})
 }
 
-// TestFleetsOfExternalProxies: a fleet whose objects count the requests of an external Envoy needs no proxies.
-func TestFleetsOfExternalProxies(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newFixture(t)
-		gauges := s.instrument(t)
-		s.mu.Lock()
-		for _, object := range s.objects {
-			object.Annotations = map[string]string{httpv1alpha1.AnnotationExternalProxyMetricKey: "cluster"}
-		}
-		s.mu.Unlock()
-		config := splitAt(map[string]uint32{"shop": 0, "other": 0})
-		s.proxies.publish(config)
-		s.watch()
-		stop := s.lead(t)
-		defer stop()
-		s.reporter.Observe(ingest.Pass{Objects: s.objectsWith(config), Replicas: s.replicas})
-		time.Sleep(time.Second) // synctest time
-		if ready, ok := gauges()["kedify_status_fleet_ready_proxies"]; ok {
-			t.Errorf("the fleet has %v Ready proxies, want no series", ready)
-		}
-	})
+// TestUnpublishedObjectsAwaitNoACK: no proxy can acknowledge an object whose present version is not published.
+func TestUnpublishedObjectsAwaitNoACK(t *testing.T) {
+	for name, published := range map[string]map[string]uint32{
+		"never published": {"other": 0}, "last valid version is published": {"other": 0, "shop": 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newFixture(t)
+				gauges := s.instrument(t)
+				s.proxies.publish(splitAt(map[string]uint32{"other": 0}))
+				s.proxies.confirm("10.0.0.1:1")
+				config := splitAt(published)
+				s.proxies.publish(config)
+				defer s.lead(t)()
+				s.reporter.Observe(ingest.Pass{
+					Objects:  s.objectsWith(config, problem("ServiceNotFound", "Service shop-stable does not exist")),
+					Proxies:  map[model.Fleet][]model.Proxy{"apps": {readyProxy("a", "10.0.0.1")}},
+					Replicas: s.replicas,
+				})
+				time.Sleep(10 * time.Minute) // synctest time
+				got := gauges()
+				for _, gauge := range []string{"kedify_status_unacked_objects", "kedify_status_longest_unacked_seconds"} {
+					if got[gauge] != 0 {
+						t.Errorf("%s is %v, want 0", gauge, got[gauge])
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestFleetsThatNeedProxies: a fleet without Service kedify-proxy has a series only if an object in it relies on Envoy,
+// which one of the KEDA HTTP add-on does not.
+func TestFleetsThatNeedProxies(t *testing.T) {
+	installed := map[model.Fleet][]model.Proxy{"apps": {}}
+	managedBy := func(name string) map[string]string { return map[string]string{httpv1alpha1.LabelManagedBy: name} }
+	autowire := func(kinds string) map[string]string {
+		return map[string]string{httpv1alpha1.AnnotationTrafficAutowire: kinds}
+	}
+	external := map[string]string{httpv1alpha1.AnnotationExternalProxyMetricKey: "cluster"}
+	for name, test := range map[string]struct {
+		labels, annotations map[string]string
+		proxies             map[model.Fleet][]model.Proxy
+		hasSeries           bool
+	}{
+		"an object of the HTTP add-on": {},
+		"the same next to another fleet": {
+			proxies: map[model.Fleet][]model.Proxy{"web": {readyProxy("a", "10.0.0.1")}},
+		},
+		"the same with Service kedify-proxy":    {proxies: installed, hasSeries: true},
+		"an object of another tool":             {labels: managedBy("Helm")},
+		"an object of the agent":                {labels: managedBy(httpv1alpha1.ManagedByAgent), hasSeries: true},
+		"an object that requests autowiring":    {annotations: autowire("ingress"), hasSeries: true},
+		"an object that requests no autowiring": {annotations: autowire("false")},
+		"a canary": {
+			annotations: map[string]string{httpv1alpha1.AnnotationWeightedBackends: "[]"}, hasSeries: true,
+		},
+		"an object that counts the requests of an external Envoy": {annotations: external, proxies: installed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newFixture(t)
+				gauges := s.instrument(t)
+				s.objects["shop"].Labels, s.objects["shop"].Annotations = test.labels, test.annotations
+				delete(s.objects, "other")
+				s.watch()
+				config := splitAt(map[string]uint32{"shop": 0})
+				s.proxies.publish(config)
+				defer s.lead(t)()
+				s.reporter.Observe(ingest.Pass{Objects: s.objectsWith(config), Proxies: test.proxies, Replicas: s.replicas})
+				time.Sleep(time.Second) // synctest time
+				ready, hasSeries := gauges()["kedify_status_fleet_ready_proxies"]
+				if ready != 0 || hasSeries != test.hasSeries {
+					t.Errorf("%v Ready proxies, series %v, want 0, %v", ready, hasSeries, test.hasSeries)
+				}
+			})
+		})
+	}
 }
 
 // TestUnreachableReplicasAreCounted has another replica with an unknown protocol.

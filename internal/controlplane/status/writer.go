@@ -15,6 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // ErrGone is in the chain of a Client's error if the object no longer exists or another object has its name. The API
@@ -61,10 +62,18 @@ func (t tracked) isCanary() bool {
 	return t.object != nil && metav1.HasAnnotation(t.object.ObjectMeta, httpv1alpha1.AnnotationWeightedBackends)
 }
 
-// needsProxies reports whether the object needs the proxies of its fleet. The requests of an object that counts those
-// of an external Envoy may pass through that one only.
-func (t tracked) needsProxies() bool {
-	return t.object != nil && !metav1.HasAnnotation(t.object.ObjectMeta, httpv1alpha1.AnnotationExternalProxyMetricKey)
+// isPublished reports whether the present version of the object is published, so that proxies can acknowledge it.
+func (t tracked) isPublished() bool { return t.digest != "" && t.outcome.IsAccepted() }
+
+// needsProxies reports whether requests of the object fail without the proxies of its fleet. They do if the Service of
+// the proxies is installed. Without it, an object that neither the agent nor a router handles, such as one of the KEDA
+// HTTP add-on, needs no Envoy. The requests of an object that counts those of an external Envoy may pass through that
+// one only.
+func (t tracked) needsProxies(isInstalled bool) bool {
+	if t.digest == "" || metav1.HasAnnotation(t.object.ObjectMeta, httpv1alpha1.AnnotationExternalProxyMetricKey) {
+		return false
+	}
+	return isInstalled || t.isCanary() || trigger.NeedsProxy(t.object)
 }
 
 // update stores the objects and proxies of a pass with the publications of the objects, and queues the affected
@@ -162,8 +171,8 @@ func (w *writer) acks(key model.Key, object tracked, proxies []model.Proxy) (ack
 	return acks
 }
 
-// count counts the objects with matching ACKs. It is 0 while this replica isn't the leader.
-func (w *writer) count(matches func(Acks) bool) (count int) {
+// count counts the matching objects. It is 0 while this replica isn't the leader.
+func (w *writer) count(matches func(*record) bool) (count int) {
 	w.mu.Lock()
 	leadership := w.leadership
 	w.mu.Unlock()
@@ -173,15 +182,15 @@ func (w *writer) count(matches func(Acks) bool) (count int) {
 	leadership.mu.Lock()
 	defer leadership.mu.Unlock()
 	for _, record := range leadership.records {
-		if matches(record.acks) {
+		if matches(record) {
 			count++
 		}
 	}
 	return count
 }
 
-// longestIncomplete returns the longest time for which an object has not been acknowledged by every Ready proxy. It is 0
-// if all objects are, and while this replica isn't the leader.
+// longestIncomplete returns the longest time for which a published object has not been acknowledged by every Ready
+// proxy. It is 0 if all objects are, and while this replica isn't the leader.
 func (w *writer) longestIncomplete() (longest time.Duration) {
 	w.mu.Lock()
 	leadership := w.leadership
@@ -210,7 +219,7 @@ func (w *writer) readyProxies() map[model.Fleet]int {
 		return ready
 	}
 	for _, object := range w.objects {
-		if object.digest != "" && object.needsProxies() {
+		if _, isInstalled := w.fleets[object.fleet]; object.needsProxies(isInstalled) {
 			ready[object.fleet] = 0
 		}
 	}
