@@ -2,10 +2,15 @@ package config_test
 
 import (
 	"maps"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
 )
 
 // TestSelectors: the selectors of Deployments are those of all earlier versions, because they are immutable: with
@@ -22,6 +27,44 @@ func TestSelectors(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("selectors (-want +got):\n%s", diff)
+	}
+}
+
+// TestPodMonitors: one PodMonitor selects the Pods of the components, and the other one those of the proxies, also if an
+// installation adds the labels of this project to all Pods.
+func TestPodMonitors(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("prometheus/podmonitors.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]string{}
+	for document := range strings.SplitSeq(string(text), "\n---\n") {
+		var monitor struct {
+			Metadata metav1.ObjectMeta
+			Spec     struct{ Selector metav1.LabelSelector }
+		}
+		if err := yaml.Unmarshal([]byte(document), &monitor); err != nil {
+			t.Fatal(err)
+		}
+		selector, err := metav1.LabelSelectorAsSelector(&monitor.Spec.Selector)
+		if err != nil {
+			t.Fatalf("PodMonitor %s: %v", monitor.Metadata.Name, err)
+		}
+		for name, c := range components(t) {
+			installed := labels.Set(maps.Clone(c.deployment.Spec.Template.Labels))
+			installed["app.kubernetes.io/part-of"], installed["app.kubernetes.io/instance"] = "kedify-http", "kedify-http"
+			if selector.Matches(installed) {
+				got[monitor.Metadata.Name] = append(got[monitor.Metadata.Name], name)
+			}
+		}
+		slices.Sort(got[monitor.Metadata.Name])
+	}
+	want := map[string][]string{
+		"kedify-http": {"agent", "interceptor", "scaler"}, "kedify-proxy": {"kedify-proxy"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("selected Pods (-want +got):\n%s", diff)
 	}
 }
 

@@ -145,7 +145,8 @@ func (s *Set) Objects() ([]Object, error) {
 }
 
 // label adds the recommended labels of an installation to an object and to the template of its Pods. It changes no
-// selector: those of Deployments are immutable, and those of Services must select the Pods of earlier versions.
+// selector: those of Deployments are immutable, and those of Services must select the Pods of earlier versions. It does
+// not change the Pods of proxies, because that would restart them.
 func (s *Set) label(object Object) {
 	labels := child(object.metadata(), "labels")
 	labels[LabelManagedBy] = ManagedBy
@@ -154,9 +155,9 @@ func (s *Set) label(object Object) {
 	if s.options.Tag != "" && len(validation.IsValidLabelValue(s.options.Tag)) == 0 {
 		labels[facts.LabelVersion] = s.options.Tag
 	}
-	if object.Kind == "Deployment" {
-		pod := child(child(child(object.Content, "spec"), "template"), "metadata")
-		child(pod, "labels")[facts.LabelPartOf], child(pod, "labels")[facts.LabelInstance] = facts.PartOf, facts.PartOf
+	if object.Kind == "Deployment" && labels[facts.LabelName] == facts.ComponentsName {
+		pod := child(child(child(child(object.Content, "spec"), "template"), "metadata"), "labels")
+		pod[facts.LabelPartOf], pod[facts.LabelInstance] = facts.PartOf, facts.PartOf
 	}
 }
 
