@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"text/template"
 	"time"
 
 	"github.com/prometheus/prometheus/promql"
-	"github.com/prometheus/prometheus/promql/promqltest"
 	"github.com/prometheus/prometheus/storage"
 	"go.yaml.in/yaml/v3"
 )
@@ -51,24 +49,24 @@ func decode[T any](t *testing.T, file string) (value T) {
 	return value
 }
 
-// load stores a state in Prometheus' database. Changes replace series of steady.
+// load returns a database with a state. Changes replace series of steady.
 func load(t *testing.T, steady, changes series) storage.Queryable {
 	t.Helper()
-	all := maps.Clone(steady)
+	all := series{}
+	maps.Copy(all, steady)
 	for name, samples := range changes {
 		if _, exists := steady[name]; !exists && samples == nil {
 			t.Fatalf("series %s is removed, but not in steady", name)
 		}
 		all[name] = samples
 	}
-	var input strings.Builder
-	input.WriteString("load 1m\n")
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if all[name] != nil {
-			fmt.Fprintf(&input, "  %s %s\n", name, samplesOf(all[name]))
+	var data database
+	for name, samples := range all {
+		if samples != nil {
+			data = append(data, newSeries(t, name+" "+samplesOf(samples)))
 		}
 	}
-	return promqltest.LoadedStorage(t, input.String())
+	return data
 }
 
 // samplesOf returns samples in Prometheus' notation.
@@ -162,7 +160,7 @@ func alerts(t *testing.T) (all []rule) {
 // firing returns the alerts that fire in a state, with the first minute of each.
 func firing(t *testing.T, data storage.Queryable) map[string]int {
 	t.Helper()
-	engine := promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
+	engine := newEngine(t)
 	found := map[string]int{}
 	for _, alert := range alerts(t) {
 		if minute := fires(t, engine, data, alert); minute >= 0 {

@@ -7,8 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/prometheus/prometheus/promql/promqltest"
 )
 
 // dashboard is the tested part of a Grafana dashboard.
@@ -57,7 +55,7 @@ func withValues(t *testing.T, expression string) string {
 func TestDashboards(t *testing.T) {
 	steady := decode[states](t, "testdata/alerts.yaml").Steady
 	data := load(t, steady, nil)
-	engine := promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
+	engine := newEngine(t)
 	files, err := filepath.Glob("../../config/grafana/*.json")
 	if err != nil || len(files) != 2 {
 		t.Fatalf("dashboards: %v, %v, want 2", files, err)
@@ -124,7 +122,7 @@ func TestDocumentedQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := load(t, decode[states](t, "testdata/alerts.yaml").Steady, nil)
-	engine := promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery)
+	engine := newEngine(t)
 	_, section, _ := strings.Cut(string(raw), "\n## Useful queries\n")
 	rows := regexp.MustCompile("(?m)^\\| [^|]+ \\| `(.+)` \\|$").FindAllStringSubmatch(section, -1)
 	if len(rows) < 5 {
@@ -133,6 +131,29 @@ func TestDocumentedQueries(t *testing.T) {
 	for _, row := range rows {
 		if len(evaluate(t, engine, data, row[1], minutes)) == 0 {
 			t.Errorf("no result: %s", row[1])
+		}
+	}
+}
+
+// TestQueryOfUpgrade: the query of docs/how-to/upgrade.md matches the requests to a Service with the labels of this
+// version and with the former ones.
+func TestQueryOfUpgrade(t *testing.T) {
+	raw, err := os.ReadFile("../../docs/how-to/upgrade.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	queries := regexp.MustCompile("`(kedify_[a-z_]+{[^`]+)`").FindAllStringSubmatch(string(raw), -1)
+	if len(queries) != 1 {
+		t.Fatalf("%d queries, want 1", len(queries))
+	}
+	engine := newEngine(t)
+	for _, labels := range []string{
+		`object_namespace="shop",httpscaledobject="app",backend="app-canary"`,
+		`namespace="shop",httpscaledobject="app",service="app-canary"`,
+	} {
+		data := load(t, nil, series{"kedify_backend_requests_total{" + labels + "}": "0+1x120"})
+		if len(evaluate(t, engine, data, queries[0][1], minutes)) != 1 {
+			t.Errorf("no result with the labels %s: %s", labels, queries[0][1])
 		}
 	}
 }
