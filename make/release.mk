@@ -50,6 +50,7 @@ snapshot: $(GORELEASER) tools-cluster ## [3 min] build a release of this commit 
 
 .PHONY: release
 release: $(GORELEASER) tools-cluster ## build the files of a tag's release in ./release, as the release workflow does: binaries, SBOMs, manifests, checksums, notes
+	$(CLUSTER_BIN)/release check --of=$(VERSION:v%=%)
 	PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --clean --skip=publish
 	$(CLUSTER_BIN)/release notes dist
 	rm -rf release && mkdir release

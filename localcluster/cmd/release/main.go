@@ -23,11 +23,24 @@ func main() {
 	root := &cobra.Command{
 		Use: "release", Short: "Documents of a release", Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(sbomCommand(), manifestsCommand(), notesCommand())
+	root.AddCommand(checkCommand(), sbomCommand(), manifestsCommand(), notesCommand())
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "release: "+err.Error())
 		os.Exit(1)
 	}
+}
+
+func checkCommand() *cobra.Command {
+	var version, folder string
+	command := &cobra.Command{
+		Use:   "check",
+		Short: "Check that the chart and the kustomization have the version of a release",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return release.CheckVersion(os.DirFS(folder), version) },
+	}
+	command.Flags().StringVar(&version, "of", "", "`VERSION` of the release, without a v")
+	command.Flags().StringVar(&folder, "folder", ".", "root of the repository")
+	return command
 }
 
 func sbomCommand() *cobra.Command {
