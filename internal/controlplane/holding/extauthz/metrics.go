@@ -55,7 +55,15 @@ func newMetrics(registerer prometheus.Registerer, s *Server) (*metrics, error) {
 		}
 		return float64(sum)
 	})
-	return m, errors.Join(registerer.Register(m.calls), registerer.Register(m.times), registerer.Register(waiting))
+	longest := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "longest_waiting_seconds",
+		Help: "Longest time for which requests to a workload wait without one of them being served; 0 if none waits.",
+	}, func() float64 { return s.longestUnserved().Seconds() })
+	var err error
+	for _, collector := range []prometheus.Collector{m.calls, m.times, waiting, longest} {
+		err = errors.Join(err, registerer.Register(collector))
+	}
+	return m, err
 }
 
 // count counts a call with its waiting time, 0 if it did not wait.

@@ -4,11 +4,15 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
 // TestCountersStartAtZero: each outcome has a series before the first request. Otherwise Prometheus sees no increase when
@@ -43,4 +47,62 @@ func TestCountersStartAtZero(t *testing.T) {
 			t.Errorf("outcome %s: %v requests, want none", outcome, count)
 		}
 	}
+}
+
+// TestLongestWaiting: the metric is the time since an application with queued requests was served. Another application
+// that is served does not change it, and neither do requests that reach their deadline while others wait.
+func TestLongestWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		registry := prometheus.NewRegistry()
+		server, err := extauthz.New(extauthz.Options{
+			Limits:     holding.Limits{Object: 10, Namespace: 10, Proxy: 10, Total: 10},
+			Registerer: registry, Notify: func(model.Key, holding.Reason) {},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &fixture{Server: server, t: t, stream: &stream{number: 1, fleet: "apps"}}
+		broken := workload()
+		broken.Clusters = []string{"apps/broken/broken"}
+		key := model.Key{Namespace: "apps", Name: "broken"}
+		s.SetWorkloads(map[model.Key]*holding.Workload{shop: workload(), key: broken})
+		s.Opened(proxy, s.stream)
+		expect := func(want time.Duration) {
+			t.Helper()
+			synctest.Wait()
+			if got := gauge(t, registry, "kedify_hold_longest_waiting_seconds"); got != want.Seconds() {
+				t.Errorf("%v seconds, want %v", got, want)
+			}
+		}
+		expect(0)
+		for range 10 { // Each request waits for a minute.
+			s.callFrom(t.Context(), proxy, "apps/broken/broken")
+			s.stream.serves.Store(false)
+			s.call(t.Context())
+			time.Sleep(40 * time.Second)
+			s.stream.serves.Store(true)
+			s.EndpointsAcked(proxy)
+		}
+		expect(400 * time.Second)
+		s.SetWorkloads(map[model.Key]*holding.Workload{key: nil})
+		expect(0)
+		s.Close()
+	})
+}
+
+// gauge returns the value of a gauge without labels.
+func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("there is no metric %s", name)
+	return 0
 }
