@@ -143,36 +143,6 @@ func TestMetricsOfDashboardsExist(t *testing.T) {
 	}
 }
 
-// TestLabelsOfMetrics: no metric has a label of the scraped Pod that the Prometheus operator adds. It would rename ours.
-func TestLabelsOfMetrics(t *testing.T) {
-	targets := []string{"namespace", "pod", "service", "container", "endpoint", "job", "instance", "node"}
-	tree, labels := os.DirFS(filepath.Join(root, "internal")), 0
-	err := fs.WalkDir(tree, ".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		raw, err := fs.ReadFile(tree, path)
-		if err != nil || !strings.Contains(string(raw), `client_golang/prometheus"`) {
-			return err
-		}
-		lists := regexp.MustCompile(`\[\]string\{("[a-z_]+"(?:, "[a-z_]+")*)\}[,)]|prometheus\.Labels\{("[a-z_]+")`)
-		for _, list := range lists.FindAllStringSubmatch(string(raw), -1) {
-			for _, label := range regexp.MustCompile(`[a-z_]+`).FindAllString(list[1]+list[2], -1) {
-				if labels++; slices.Contains(targets, label) {
-					t.Errorf("internal/%s: label %s is that of a scraped Pod: choose another name", path, label)
-				}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if labels < 10 {
-		t.Errorf("only %d labels: the expression is wrong", labels)
-	}
-}
-
 // TestDeploymentsInCommandsExist: commands name Deployments of our manifests, or known ones of other projects.
 func TestDeploymentsInCommandsExist(t *testing.T) {
 	names := []string{"argo-rollouts", "keda-operator", "traefik", "shop"}
