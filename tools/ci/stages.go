@@ -84,8 +84,8 @@ func landing() []Stage {
 		{Name: "docs", Make: []string{"test-site"}, After: []string{"parts"}, Inputs: wholeTree()},
 		{
 			Name: "alerts", Make: []string{"test-rules"}, After: []string{"parts"}, Inputs: []string{
-				"tools/promrules", "config/prometheus", "config/grafana", "docs/how-to/monitoring.md", "docs/how-to/upgrade.md",
-				"Makefile", "make",
+				"tools/promrules", "config/prometheus", "config/grafana", "test/chart/testdata", "docs/how-to/monitoring.md",
+				"docs/how-to/upgrade.md", "Makefile", "make",
 			},
 		},
 		{

@@ -54,10 +54,10 @@ func TestInputsOfAlerts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, path := range regexp.MustCompile(`"\.\./\.\./([^"]+)"`).FindAllStringSubmatch(string(content), -1) {
+		for _, path := range regexp.MustCompile(`"\.\./\.\./([^"*]+)[^"]*"`).FindAllStringSubmatch(string(content), -1) {
 			count++
 			if !slices.ContainsFunc(inputs, func(input string) bool {
-				return path[1] == input || strings.HasPrefix(path[1], input+"/")
+				return strings.HasPrefix(path[1]+"/", input+"/")
 			}) {
 				t.Errorf("%s reads %s, which is not below %v", file, path[1], inputs)
 			}
