@@ -12,6 +12,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -87,6 +88,22 @@ func TestLongestWaiting(t *testing.T) {
 		expect(400 * time.Second)
 		s.SetWorkloads(map[model.Key]*holding.Workload{key: nil})
 		expect(0)
+
+		// A released page view counts as served, while a request at another proxy still waits.
+		withPage := workload()
+		withPage.Page = new(page.Default())
+		s.SetWorkloads(map[model.Key]*holding.Workload{shop: withPage})
+		s.Opened(proxy.Next(), &stream{number: 2, fleet: "apps"})
+		s.stream.serves.Store(false)
+		s.callFrom(t.Context(), proxy.Next(), cluster)
+		s.expect(s.view(), result{status: 503, reason: extauthz.ReasonPage})
+		time.Sleep(5 * time.Second)
+		expect(5 * time.Second)
+		s.stream.serves.Store(true)
+		s.EndpointsAcked(proxy)
+		expect(0)
+		time.Sleep(time.Second)
+		expect(time.Second)
 		s.Close()
 	})
 }

@@ -81,7 +81,7 @@ type Server struct {
 	changed   chan struct{} // closed and replaced when a workload gets its first queued request
 }
 
-// call is a queued call for a workload. done receives its outcome.
+// call is a queued call for a workload. done receives its outcome; it is nil for a page view, whose call has ended.
 type call struct {
 	workload model.Key
 	done     chan outcome
@@ -263,20 +263,21 @@ func (s *Server) enqueue(
 		return 0, nil, holding.Workload{}, &outcome{isReleased: true}
 	}
 	done = make(chan outcome, 1)
-	owner, _ := s.queue.OwnerOf(request.Cluster)
-	s.calls[waiter] = call{owner, done}
-	if s.queue.Workloads() > before {
-		s.unservedSince[owner] = time.Now()
-		s.wake(request.Cluster)
-	}
+	s.track(waiter, request.Cluster, before, done)
 	return waiter, done, workload, nil
 }
 
-// wake reports a cold start of the workload that a cluster belongs to. The caller holds the lock.
-func (s *Server) wake(cluster string) {
-	close(s.changed)
-	s.changed = make(chan struct{})
-	s.notifyOwner(cluster, holding.ColdStart)
+// track stores a queued call for a cluster, and reports a cold start if more workloads than before have queued requests.
+// The caller holds the lock.
+func (s *Server) track(waiter holding.Waiter, cluster string, before int, done chan outcome) {
+	workload, _ := s.queue.OwnerOf(cluster)
+	s.calls[waiter] = call{workload, done}
+	if s.queue.Workloads() > before {
+		s.unservedSince[workload] = time.Now()
+		close(s.changed)
+		s.changed = make(chan struct{})
+		s.notify(workload, holding.ColdStart)
+	}
 }
 
 // expire records that a request for a cluster has reached its deadline.
@@ -312,7 +313,9 @@ func (s *Server) respond(waiter holding.Waiter, result outcome) {
 	if !exists {
 		return
 	}
-	waiting.done <- result
+	if waiting.done != nil {
+		waiting.done <- result
+	}
 	delete(s.calls, waiter)
 	if result.isReleased {
 		s.unservedSince[waiting.workload] = time.Now()
