@@ -32,7 +32,7 @@ test-site: site ## check that every link of the site works, and that it loads no
 	python3 tools/site/site.py check dist/site
 
 .PHONY: test-rules
-test-rules: ## [10 s, 3 min once] evaluate the alerts and the queries of the dashboards with Prometheus' own code, and decode the objects of its operator
+test-rules: ## [3 min once] evaluate the alerts and the queries of the dashboards with Prometheus' own code, and decode the objects of its operator
 	cd tools/promrules && $(COMPILE) go run . $(CURDIR)/config/prometheus/rules.yaml && $(COMPILE) $(TESTS) .
 
 # The packages whose tests define -update; go test fails without it. Those that write pages are in reference.
