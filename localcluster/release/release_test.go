@@ -175,7 +175,7 @@ func TestImageBillHasItsProgramsAndEachModuleOnce(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string][]string{
 		"registry.example.com/app:0.2.0": {app + "#01", app + "#02", other + "#03"},
-		app + "#01": {moduleA, std}, app + "#02": {moduleA, moduleB, std}, other + "#03": {moduleB, std},
+		app + "#01":                      {moduleA, std}, app + "#02": {moduleA, moduleB, std}, other + "#03": {moduleB, std},
 	}, dependencies); diff != "" {
 		t.Errorf("dependencies (-want +got):\n%s", diff)
 	}
