@@ -36,7 +36,7 @@ demo: $(if $(filter embedded,$(PROVIDER)),preflight) tools-cluster ## [root, 7 m
 	LOCALCLUSTER_CACHE=$(CACHE) $(DEMO) --provider $(PROVIDER) --localcluster $(LOCALCLUSTER) --repo $(CURDIR) $(ARGS)
 
 .PHONY: lint
-lint: $(GOLANGCI) prose ## [3 min] run the linters on all modules
+lint: $(GOLANGCI) prose workflows ## [3 min] run the linters on all modules
 	$(LINT) ./...
 	cd localcluster && $(LINT) --config ../.golangci.yml ./...
 	cd tools/testbounds && $(COMPILE) $(TESTS) . && $(COMPILE) go run . -C $(CURDIR)
@@ -48,6 +48,10 @@ PROSE = $(addprefix ./,$(filter-out %/zz_generated.deepcopy.go %.pb.go,$(shell g
 prose: $(VALE) ## [10 s] check the wording of documents, comments and messages
 	@$(VALE) --output=line $(filter-out %_test.go,$(PROSE))
 	@$(VALE) --output=line --config=tools/vale/tests.ini $(filter %_test.go,$(PROSE))
+
+.PHONY: workflows
+workflows: $(ACTIONLINT) ## [5 s] check the workflows of GitHub Actions with actionlint
+	$(ACTIONLINT) -shellcheck= -pyflakes=
 
 .PHONY: vulncheck
 vulncheck: $(VULNCHECK) ## [2 min] find known vulnerabilities in the functions that the programs call, with govulncheck

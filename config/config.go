@@ -4,7 +4,7 @@ package config
 import "embed"
 
 // Files are the manifests by their paths in this folder. They name the images of the embedded cluster:
-// ghcr.io/kedify/NAME:dev.
+// [Registry]/NAME:dev.
 //
 //go:embed agent argo-rollouts crd interceptor kedify-proxy scaler
 var Files embed.FS

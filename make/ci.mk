@@ -17,7 +17,7 @@ ci-full: ## [root, 2 h] run all stages; continues after an interruption
 	@$(CI) full
 
 .PHONY: linter
-linter: $(GOLANGCI) $(VALE) ## [4 min once] build the linters
+linter: $(GOLANGCI) $(VALE) $(ACTIONLINT) ## [4 min once] build the linters
 
 $(GOLANGCI):
 	@echo "building golangci-lint (about 3 minutes, once)"
@@ -27,6 +27,10 @@ $(GOLANGCI):
 $(VALE):
 	@echo "building vale, the prose linter (about 1 minute, once)"
 	CGO_ENABLED=1 CGO_CFLAGS='-O1 -w' go -C tools/vale build -buildvcs=false -ldflags='-s -w' -o $@ github.com/vale-cli/vale/v3/cmd/vale
+
+$(ACTIONLINT):
+	@echo "building actionlint (about 1 minute, once)"
+	$(COMPILE) $(GREED) go -C tools/actionlint build -buildvcs=false -ldflags='-s -w' -o $@ github.com/rhysd/actionlint/cmd/actionlint
 
 $(VULNCHECK):
 	@echo "building govulncheck (about 1 minute, once)"

@@ -32,8 +32,8 @@ test-site: site ## check that every link of the site works, and that it loads no
 	python3 tools/site/site.py check dist/site
 
 .PHONY: test-rules
-test-rules: ## parse the alerts with Prometheus' own parser
-	cd tools/promrules && $(COMPILE) go run . $(CURDIR)/config/prometheus/rules.yaml
+test-rules: ## [3 min once] evaluate the alerts and the queries of the dashboards with Prometheus' own code, and decode the objects of its operator
+	cd tools/promrules && $(COMPILE) go run . $(CURDIR)/config/prometheus/rules.yaml && $(COMPILE) $(TESTS) .
 
 # The packages whose tests define -update; go test fails without it. Those that write pages are in reference.
 GOLDEN = $(addprefix ./,$(filter-out test/% internal/cli/doctor,$(shell grep -rl --include='*_test.go' 'flag.Bool."update"' internal cmd e2e | xargs -n 1 dirname | sort -u)))
@@ -43,9 +43,10 @@ golden: ## write the golden files, and remove those that no test uses
 	$(COMPILE) $(TESTS) $(GOLDEN) -update
 
 .PHONY: chart
-chart: $(HELM) ## [1 min] copy the CRD and the alerts into charts/kedify-http, and write its table of values and the golden files in test/chart
+chart: $(HELM) ## [1 min] copy the CRD, the alerts and the dashboards into charts/kedify-http, and write its table of values and the golden files in test/chart
 	cp config/crd/http.keda.sh_httpscaledobjects.yaml charts/kedify-http/files/crd.yaml
 	cp config/prometheus/rules.yaml charts/kedify-http/files/rules.yaml
+	cp config/grafana/*.json charts/kedify-http/files/dashboards/
 	$(HELM_ENV) $(COMPILE) $(TESTS) ./test/chart -update
 
 # The tools are keyed by what pins them.

@@ -1,6 +1,7 @@
 ##@ Images and releases
 
-# The names of this project's images: IMAGE_REPO/interceptor:IMAGE_TAG.
+# The names of this project's images: IMAGE_REPO/argo-rollouts-plugin/interceptor:IMAGE_TAG. The default is
+# config.Registry.
 IMAGE_REPO ?= ghcr.io/kedify
 IMAGE_TAG  ?= dev
 IMAGES     := $(CACHE)/images/$(notdir $(CLUSTER_BIN))
@@ -33,6 +34,15 @@ goreleaser: $(GORELEASER) ## [6 min once] build GoReleaser
 # GoReleaser omits the commit if no remote is configured, as in a clone of a folder.
 ORIGIN = $(if $(shell git remote),,GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/kedify/argo-rollouts-plugin)
 
+.PHONY: check-release
+check-release: $(GORELEASER) ## check GoReleaser's configuration
+	$(ORIGIN) $(GORELEASER) check
+
+# The two files of the manifests: GoReleaser's hook writes them as well.
+.PHONY: manifests
+manifests: tools-cluster ## write bin/config.tar.gz and bin/install.yaml with the images of a release (VERSION=)
+	$(CLUSTER_BIN)/release manifests --of=$(VERSION:v%=%) bin
+
 .PHONY: snapshot
 snapshot: $(GORELEASER) tools-cluster ## [3 min] build a release of this commit in ./dist, without signatures
 	$(ORIGIN) PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --snapshot --clean
@@ -40,11 +50,12 @@ snapshot: $(GORELEASER) tools-cluster ## [3 min] build a release of this commit 
 
 .PHONY: release
 release: $(GORELEASER) tools-cluster ## build the files of a tag's release in ./release, as the release workflow does: binaries, SBOMs, manifests, checksums, notes
+	$(CLUSTER_BIN)/release check --of=$(VERSION:v%=%)
 	PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --clean --skip=publish
 	$(CLUSTER_BIN)/release notes dist
 	rm -rf release && mkdir release
-	cp bin/config.tar.gz dist/checksums.txt release
-	cd dist && awk '$$2 != "config.tar.gz" { print $$2 }' checksums.txt | xargs cp --target-directory=../release
+	cp bin/config.tar.gz bin/install.yaml dist/checksums.txt release
+	cd dist && awk '$$2 != "config.tar.gz" && $$2 != "install.yaml" { print $$2 }' checksums.txt | xargs cp --target-directory=../release
 	cd release && sha256sum --check --strict --quiet checksums.txt
 
 $(GORELEASER):

@@ -5,6 +5,7 @@ GOLANGCI   := $(CACHE)/tools/golangci-lint-$(shell sha256sum tools/golangci-lint
 SITE       := $(CACHE)/tools/site-$(shell sha256sum tools/site/requirements.txt | cut -c1-12)
 VALE       := $(CACHE)/tools/vale-$(shell sha256sum tools/vale/go.sum | cut -c1-12)
 VULNCHECK  := $(CACHE)/tools/govulncheck-$(shell sha256sum tools/govulncheck/go.sum | cut -c1-12)
+ACTIONLINT := $(CACHE)/tools/actionlint-$(shell sha256sum tools/actionlint/go.sum | cut -c1-12)
 HELM       := $(CACHE)/tools/helm-$(shell sha256sum tools/helm/go.sum | cut -c1-12)
 GORELEASER := $(CACHE)/tools/goreleaser-$(shell sha256sum tools/goreleaser/go.sum | cut -c1-12)
 # The compiler flags of everything, so that all programs share the compiler's cache with the components of the cluster:

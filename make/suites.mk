@@ -68,7 +68,7 @@ test-plugin: tools-cluster ## [root, 4 min] install and uninstall with the kubec
 	$(call suite,install,30m,,TestByPlugin)
 
 .PHONY: test-release
-test-release: tools-cluster snapshot ## [root, 5 min] build a second snapshot elsewhere and compare, and start the binaries for arm64 in QEMU
+test-release: tools-cluster check-release snapshot ## [root, 5 min] check GoReleaser's configuration, build a second snapshot elsewhere and compare, and start the binaries for arm64 in QEMU
 	$(call suite,release,60m,RELEASE_QEMU="$$($(CLUSTER) path qemu-user)/usr/bin")
 
 # A word in the names of the subtests to run, such as killed.

@@ -109,7 +109,7 @@ func (i *installOptions) addFlags(command *cobra.Command) {
 		"copy the plugin binaries from an image by init containers, for controllers without internet access")
 	flags.BoolVar(&i.replace, "replace", false,
 		"replace entries of the same name that were not created by this command")
-	flags.StringVar(&i.registry, "image-registry", "ghcr.io/kedify", "image `registry`")
+	flags.StringVar(&i.registry, "image-registry", config.Registry, "`registry` and organization of the images")
 	flags.StringVar(&i.tag, "image-tag", "", "image `tag` (default: the release of this command)")
 	// The error is for an unknown flag.
 	_ = command.RegisterFlagCompletionFunc("components",

@@ -115,7 +115,7 @@ func (t *tryOptions) complete() error {
 		if !regexp.MustCompile(`^\d+\.\d+\.\d+(-[a-z]+\.\d+)?$`).MatchString(release) {
 			return usageError(fmt.Errorf("not a release build (version %s): specify --image", release))
 		}
-		t.setup.Image = "ghcr.io/kedify/rollouts-demo:" + release
+		t.setup.Image = config.Registry + "/" + config.SampleImage + ":" + release
 	}
 	return nil
 }

@@ -35,13 +35,20 @@ func Packages() map[Program]string {
 	}
 }
 
-// Names of the images, without the folder of their registry.
+// Registry and Organization are those of the images. They repeat config.Registry of the repository, which is another
+// module: TestImageNamesWithoutImport in test/docs compares them, and the names of the images.
+const (
+	Registry     = "ghcr.io"
+	Organization = "kedify"
+)
+
+// Names of the images below the organization.
 const (
 	PluginImage      = "argo-rollouts-plugin"
-	InterceptorImage = "interceptor"
-	ScalerImage      = "http-external-scaler"
-	AgentImage       = "agent"
-	SampleImage      = "rollouts-demo"
+	InterceptorImage = PluginImage + "/interceptor"
+	ScalerImage      = PluginImage + "/scaler"
+	AgentImage       = PluginImage + "/agent"
+	SampleImage      = PluginImage + "/rollouts-demo"
 )
 
 // Published are the images of a release.
@@ -97,7 +104,7 @@ func (r Release) Labels(image string) map[string]string {
 	const source = "https://github.com/kedify/argo-rollouts-plugin"
 	const key = "org.opencontainers.image."
 	labels := map[string]string{
-		key + "title":    image,
+		key + "title":    path.Base(image),
 		key + "source":   source,
 		key + "licenses": "Apache-2.0",
 		key + "version":  r.Version,

@@ -65,8 +65,8 @@ func TestTheWorkflowSignsEveryImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, part := range []string{
-		"image: [" + strings.Join(Published(), ", ") + "]",
-		"IMAGE: ghcr.io/kedify/${{ matrix.image }}",
+		"image:\n          - " + strings.Join(Published(), "\n          - ") + "\n",
+		"IMAGE: " + Registry + "/" + Organization + "/${{ matrix.image }}",
 		`cosign sign --yes "$IMAGE@$DIGEST"`,
 		"subject-name: ${{ env.IMAGE }}",
 	} {

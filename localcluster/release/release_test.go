@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -19,6 +20,9 @@ import (
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 )
@@ -151,7 +155,7 @@ func TestImageBillHasItsProgramsAndEachModuleOnce(t *testing.T) {
 		}
 	}
 	a, b := &debug.Module{Path: "example.com/a", Version: "v1.0.0"}, &debug.Module{Path: "example.com/b", Version: "v1.0.0"}
-	got := imageBill("ghcr.io/kedify/app", "0.2.0", []*cdx.BOM{
+	got := imageBill("registry.example.com/app", "0.2.0", []*cdx.BOM{
 		bill(program("example.com/app/cmd/app", "amd64", a), "0.2.0", "01"),
 		bill(program("example.com/app/cmd/app", "arm64", a, b), "0.2.0", "02"),
 		bill(program("example.com/app/cmd/other", "amd64", b), "0.2.0", "03"),
@@ -170,8 +174,8 @@ func TestImageBillHasItsProgramsAndEachModuleOnce(t *testing.T) {
 		dependencies[dependency.Ref] = *dependency.Dependencies
 	}
 	if diff := cmp.Diff(map[string][]string{
-		"ghcr.io/kedify/app:0.2.0": {app + "#01", app + "#02", other + "#03"},
-		app + "#01":                {moduleA, std}, app + "#02": {moduleA, moduleB, std}, other + "#03": {moduleB, std},
+		"registry.example.com/app:0.2.0": {app + "#01", app + "#02", other + "#03"},
+		app + "#01":                      {moduleA, std}, app + "#02": {moduleA, moduleB, std}, other + "#03": {moduleB, std},
 	}, dependencies); diff != "" {
 		t.Errorf("dependencies (-want +got):\n%s", diff)
 	}
@@ -209,7 +213,7 @@ func TestBillOfRealBinary(t *testing.T) {
 
 func TestManifestsNameTheImagesOfTheRelease(t *testing.T) {
 	folder := fstest.MapFS{
-		"scaler/deployment.yaml": {Data: []byte("image: ghcr.io/kedify/http-external-scaler:dev # by tag\n")},
+		"scaler/deployment.yaml": {Data: []byte("image: ghcr.io/kedify/argo-rollouts-plugin/scaler:dev # by tag\n")},
 		"scaler/rbac.yaml":       {Data: []byte("kind: Role\n")},
 		"proxy.yaml":             {Data: []byte("image: envoyproxy/envoy:v1.40.0\n")},
 		"README.md":              {Data: []byte("not a manifest")},
@@ -224,7 +228,7 @@ func TestManifestsNameTheImagesOfTheRelease(t *testing.T) {
 		t.Error("two archives of equal manifests differ")
 	}
 	want := map[string]string{
-		"config/scaler/deployment.yaml": "image: registry.example.com/team/http-external-scaler:0.2.0 # by tag\n",
+		"config/scaler/deployment.yaml": "image: registry.example.com/team/argo-rollouts-plugin/scaler:0.2.0 # by tag\n",
 		"config/scaler/rbac.yaml":       "kind: Role\n",
 		"config/proxy.yaml":             "image: envoyproxy/envoy:v1.40.0\n",
 	}
@@ -243,7 +247,7 @@ func TestTheTreesManifestsCanBeReleased(t *testing.T) {
 	if err := WriteManifests(os.DirFS("../../config"), "registry.example.com", "0.2.0", &out); err != nil {
 		t.Fatal(err)
 	}
-	image := regexp.MustCompile(`image: registry\.example\.com/([a-z-]+):0\.2\.0`)
+	image := regexp.MustCompile(`image: registry\.example\.com/([a-z/-]+):0\.2\.0`)
 	for name, text := range unpack(t, &out) {
 		if strings.Contains(text, "ghcr.io/kedify") {
 			t.Errorf("%s still names an image of the embedded cluster", name)
@@ -254,6 +258,138 @@ func TestTheTreesManifestsCanBeReleased(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestInstallHasTheTreesObjects: install.yaml has each object of the manifests in it once, with the images and labels
+// of the release. The kustomization is built from a copy of its folder, as a remote one is.
+func TestInstallHasTheTreesObjects(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.CopyFS(folder, os.DirFS("../../config")); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := WriteInstall(os.DirFS(folder), "registry.example.com", "0.2.0", &out); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if strings.Contains(text, ":dev") || strings.Contains(text, "0.1.0") {
+		t.Error("install.yaml has an image or a label of another version")
+	}
+	for _, image := range []string{product.InterceptorImage, product.ScalerImage, product.AgentImage} {
+		if !strings.Contains(text, "image: registry.example.com/"+image+":0.2.0\n") {
+			t.Errorf("install.yaml has no image %s", image)
+		}
+	}
+	var want []string
+	for _, pattern := range []string{
+		"crd/*.yaml", "interceptor/*.yaml", "argo-rollouts/rbac.yaml", "scaler/*.yaml", "agent/*.yaml",
+	} {
+		files, err := filepath.Glob(filepath.Join(folder, pattern))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, files, err)
+		}
+		for _, file := range files {
+			if filepath.Base(file) != "kustomization.yaml" {
+				want = append(want, names(t, file)...)
+			}
+		}
+	}
+	installed := filepath.Join(folder, "install.yaml")
+	if err := os.WriteFile(installed, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := names(t, installed)
+	if last := got[len(got)-1]; !strings.HasPrefix(last, "MutatingWebhookConfiguration") {
+		t.Errorf("the last object is %s, want the webhook", last)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("objects (-config +install.yaml):\n%s", diff)
+	}
+}
+
+// TestTreesKustomization: the kustomization builds remotely, that is from a copy of its folder and without the program
+// that makes a release, with the images and the version of the chart. Its labels change no selector.
+func TestTreesKustomization(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.CopyFS(folder, os.DirFS("../../config")); err != nil {
+		t.Fatal(err)
+	}
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionUnspecified
+	built, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart, err := os.ReadFile("../../charts/kedify-http/Chart.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := regexp.MustCompile(`(?m)^appVersion: (.+)$`).FindSubmatch(chart)
+	if version == nil {
+		t.Fatal("the chart has no appVersion")
+	}
+	const prefix = "app.kubernetes.io/"
+	labels := map[string]string{
+		prefix + "part-of": "kedify-http", prefix + "instance": "kedify-http", prefix + "managed-by": "kustomize",
+		prefix + "version": string(version[1]),
+	}
+	images := 0
+	for _, object := range built.Resources() {
+		text := object.MustString()
+		for _, image := range regexp.MustCompile(`image: (.+)`).FindAllStringSubmatch(text, -1) {
+			images++
+			if !strings.HasSuffix(image[1], ":"+labels[prefix+"version"]) {
+				t.Errorf("%s: image %s, want tag %s", object.CurId(), image[1], labels[prefix+"version"])
+			}
+		}
+		if object.GetKind() == "Namespace" {
+			if len(object.GetLabels()) > 0 {
+				t.Errorf("%s: labels %v, want none", object.CurId(), object.GetLabels())
+			}
+			continue
+		}
+		for label, want := range labels {
+			if got := object.GetLabels()[label]; got != want {
+				t.Errorf("%s: label %s is %q, want %q", object.CurId(), label, got, want)
+			}
+		}
+		content, err := object.Map()
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec, _ := content["spec"].(map[string]any)
+		if selector := fmt.Sprint(spec["selector"]); strings.Contains(selector, "part-of") {
+			t.Errorf("%s: the selector is %s", object.CurId(), selector)
+		}
+	}
+	if images != 3 {
+		t.Errorf("%d images, want 3", images)
+	}
+}
+
+// names returns the kinds, namespaces and names of the objects in a file.
+func names(t *testing.T, file string) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for document := range strings.SplitSeq("\n"+string(text), "\n---") {
+		if strings.TrimSpace(document) == "" {
+			continue
+		}
+		object, err := kyaml.Parse(document)
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if object.IsNilOrEmpty() {
+			continue
+		}
+		all = append(all, object.GetKind()+" "+object.GetNamespace()+"/"+object.GetName())
+	}
+	return all
 }
 
 // unpack reads an archive: contents by name.

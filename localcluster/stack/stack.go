@@ -87,7 +87,7 @@ func Images(components map[string]string, programs map[product.Program]string) [
 	for _, color := range Colors() {
 		names := []string{"argoproj/rollouts-demo:" + color}
 		if color == Colors()[0] {
-			names = append(names, "kedify/"+product.SampleImage+":dev") // the name in releases
+			names = append(names, localName(product.SampleImage)) // the name in releases
 		}
 		sample := product.Image(product.SampleImage, programs, names...)
 		sample.Env = []string{"COLOR=" + color}
@@ -102,8 +102,11 @@ func program(components map[string]string, component, name string) string {
 
 // projectImage is an image of this project under the name in its manifests.
 func projectImage(image string, programs map[product.Program]string) images.Spec {
-	return product.Image(image, programs, "kedify/"+image+":dev")
+	return product.Image(image, programs, localName(image))
 }
+
+// localName is the name of an image of this project in the cluster's registry.
+func localName(image string) string { return product.Organization + "/" + image + ":dev" }
 
 // argoRollouts has the layout of the official image: the official manifests rely on user 999 with a home directory.
 func argoRollouts(program string) images.Spec {

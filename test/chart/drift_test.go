@@ -43,6 +43,10 @@ func comparisons() map[string]comparison {
 			files: append(always(), kedify+"rbac.yaml", "network-policies/agent.yaml", "network-policies/interceptor.yaml",
 				"network-policies/scaler.yaml"),
 		},
+		"PodMonitors": {
+			set:   []string{"podMonitors.enabled=true"},
+			files: append(always(), kedify+"rbac.yaml", "prometheus/podmonitors.yaml"),
+		},
 		"plugin kedify/http": {
 			set:   []string{"argoRollouts.registerPlugins=true"},
 			files: append(always(), kedify+"rbac.yaml", kedify+"config.yaml"),
@@ -61,6 +65,7 @@ func comparisons() map[string]comparison {
 func notCompared() map[string]string {
 	const patch, tenant = "a chart cannot patch another owner's Deployment", "belongs to each namespace with proxies"
 	return map[string]string{
+		"kustomization.yaml":                             "lists files",
 		"*/kustomization.yaml":                           "lists files",
 		"interceptor/namespace.yaml":                     "helm install --create-namespace creates the namespace",
 		"kedify-proxy/*.yaml":                            tenant + ", where the agent installs it",
@@ -112,6 +117,10 @@ func withoutRelease(t *testing.T, object *unstructured.Unstructured) {
 		// It belongs to the Argo Rollouts controller, and has the labels of that.
 		release = map[string]string{"app.kubernetes.io/managed-by": "Helm"}
 	}
+	if object.GetKind() == "Deployment" {
+		// The manifests have it, too: kubectl http-canary doctor identifies the components by it.
+		delete(release, "app.kubernetes.io/part-of")
+	}
 	removeAll(t, name+": label", labels, release)
 	if len(labels) == 0 {
 		labels = nil
@@ -139,10 +148,8 @@ func withoutReleasePod(t *testing.T, name string, object *unstructured.Unstructu
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	// The labels of the release that its upgrades do not change.
-	removeAll(t, name+": label of the Pods", labels, map[string]string{
-		"app.kubernetes.io/instance": "kedify-http", "app.kubernetes.io/part-of": "kedify-http",
-	})
+	// The label of the release that its upgrades do not change.
+	removeAll(t, name+": label of the Pods", labels, map[string]string{"app.kubernetes.io/instance": "kedify-http"})
 	if err := unstructured.SetNestedStringMap(object.Object, labels, field...); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -223,6 +230,25 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
+// TestDashboards: the ConfigMaps have the dashboards of config.
+func TestDashboards(t *testing.T) {
+	t.Parallel()
+	rendered := objects(t, "the chart", render(t, "keda", "--set", "dashboards.enabled=true"))
+	for _, file := range configFiles(t, "grafana/*.json") {
+		name := strings.TrimSuffix(path.Base(file), ".json")
+		object := rendered["ConfigMap keda/kedify-http-dashboard-"+name]
+		data, _ := object["data"].(map[string]any)
+		if diff := cmp.Diff(map[string]any{path.Base(file): read(t, "config/"+file)}, data); diff != "" {
+			t.Errorf("run make chart (-config +chart):\n%s", diff)
+		}
+		metadata, _ := object["metadata"].(map[string]any)
+		labels, _ := metadata["labels"].(map[string]any)
+		if labels["grafana_dashboard"] != "1" {
+			t.Errorf("%s: labels %v, want grafana_dashboard", file, labels)
+		}
+	}
+}
+
 // TestNamespace: in another namespace the chart renders the same objects, except the flags for programs whose default
 // is namespace keda.
 func TestNamespace(t *testing.T) {
@@ -231,6 +257,7 @@ func TestNamespace(t *testing.T) {
 	set := []string{
 		"--set", "argoRollouts.registerPlugins=true", "--set", "networkPolicies.enabled=true",
 		"--set", "prometheusRule.enabled=true", "--set", "argoRollouts.gatewayAPI.enabled=true",
+		"--set", "podMonitors.enabled=true", "--set", "dashboards.enabled=true",
 	}
 	want, got := render(t, "keda", set...), render(t, other, set...)
 	flags := regexp.MustCompile(`\n +args:\n +- --scaler-address=keda-add-ons-http-external-scaler\.` + other + `:9090|` +

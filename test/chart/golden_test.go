@@ -34,7 +34,7 @@ func TestGolden(t *testing.T) {
 			t.Parallel()
 			folder := filepath.Join("testdata", name)
 			values := filepath.Join(folder, "values.yaml")
-			got := withoutSchema(render(t, namespace, "--values", values))
+			got := shortened(render(t, namespace, "--values", values))
 			objects(t, name, got)
 			compare(t, filepath.Join(folder, "rendered.yaml"), got)
 			compare(t, filepath.Join(folder, "notes.txt"), notes(t, namespace, values))
@@ -74,13 +74,15 @@ func notes(t *testing.T, namespace, values string) string {
 	return text
 }
 
-// withoutSchema removes the schema of the CRD, which TestChartEqualsConfig compares, so that the golden files are
-// short.
-func withoutSchema(rendered string) string {
+// shortened removes the schema of the CRD and the dashboards, which TestChartEqualsConfig and TestDashboards compare.
+func shortened(rendered string) string {
 	documents := strings.Split(rendered, "\n---\n")
 	for i, document := range documents {
-		if strings.Contains(document, "\nkind: CustomResourceDefinition\n") {
+		switch {
+		case strings.Contains(document, "\nkind: CustomResourceDefinition\n"):
 			documents[i] = regexp.MustCompile(`(?ms)^spec:\n.*`).ReplaceAllString(document, "spec: {} # that of config/crd")
+		case strings.Contains(document, "\n  name: kedify-http-dashboard-"):
+			documents[i] = regexp.MustCompile(`(?ms)^data:\n.*`).ReplaceAllString(document, "data: {} # that of config/grafana")
 		}
 	}
 	return strings.Join(documents, "\n---\n")

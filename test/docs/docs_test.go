@@ -201,3 +201,13 @@ func TestMapLinksToEveryPage(t *testing.T) {
 		}
 	}
 }
+
+// TestNavigationHasEveryPage: the navigation of the site has each page once.
+func TestNavigationHasEveryPage(t *testing.T) {
+	navigation := text(t, "tools/site/zensical.toml")
+	for path := range documents(t) {
+		if relative, ok := strings.CutPrefix(path, "docs/"); ok && strings.Count(navigation, `"`+relative+`"`) != 1 {
+			t.Errorf("tools/site/zensical.toml has %s %d times, want once", relative, strings.Count(navigation, `"`+relative+`"`))
+		}
+	}
+}

@@ -77,7 +77,7 @@ func TestEveryMetricIsDocumented(t *testing.T) {
 }
 
 // TestEveryAlertIsDocumented: the page lists every alert of the rules with its response, and the alert links to that
-// row. tools/promrules tests their expressions with Prometheus' parser.
+// row. tools/promrules evaluates their expressions.
 func TestEveryAlertIsDocumented(t *testing.T) {
 	var rules struct {
 		Groups []struct {
@@ -120,6 +120,26 @@ func TestEveryAlertIsDocumented(t *testing.T) {
 	}
 	if diff := cmp.Diff(alerts, shown); diff != "" {
 		t.Errorf("alerts (-config/prometheus/rules.yaml +docs/reference/metrics.md):\n%s", diff)
+	}
+}
+
+// TestMetricsOfDashboardsExist: the dashboards use only metrics of this project.
+func TestMetricsOfDashboardsExist(t *testing.T) {
+	names := metrics(t)
+	files, err := filepath.Glob(filepath.Join(root, "config/grafana/*.json"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("dashboards: %v, %v", files, err)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\bkedify_[a-z_]+`).FindAllString(string(content), -1) {
+			if !slices.Contains(names, name) && !slices.Contains(names, strings.TrimSuffix(name, "_bucket")) {
+				t.Errorf("%s uses %s, which does not exist", file, name)
+			}
+		}
 	}
 }
 

@@ -28,7 +28,10 @@ type configuration struct {
 		Formats []string `json:"formats"`
 	} `json:"archives"`
 	Checksum struct {
-		Name string `json:"name_template"`
+		Name  string `json:"name_template"`
+		Files []struct {
+			Glob string `json:"glob"`
+		} `json:"extra_files"`
 	} `json:"checksum"`
 	SBOMs []struct {
 		Artifacts string `json:"artifacts"`
@@ -70,6 +73,15 @@ func TestReleaseConfiguration(t *testing.T) {
 	if diff := cmp.Diff([]string{"rollouts-plugin-kedify", "gatewayapi-plugin", "kubectl-http_canary"},
 		names); diff != "" {
 		t.Errorf("binaries (-want +got):\n%s", diff)
+	}
+	// The hook writes these files, and make release copies those with a checksum.
+	var files []string
+	for _, file := range c.Checksum.Files {
+		files = append(files, file.Glob)
+	}
+	if want := []string{"bin/config.tar.gz", "bin/install.yaml"}; !slices.Equal(files, want) ||
+		!strings.Contains(text(t, "make/release.mk"), "cp "+strings.Join(want, " ")+" ") {
+		t.Errorf("files with a checksum in addition: %v, want %v, also in make release", files, want)
 	}
 	if c.Version != 2 || c.Checksum.Name != "checksums.txt" || !c.Release.Disable ||
 		len(c.Archives) != 1 || !slices.Equal(c.Archives[0].Formats, []string{"binary"}) ||

@@ -162,7 +162,9 @@ func (r *replica) calls(t *testing.T) map[string]int {
 			continue
 		}
 		for _, metric := range family.GetMetric() {
-			counts[metric.GetLabel()[0].GetValue()] = int(metric.GetCounter().GetValue())
+			if count := int(metric.GetCounter().GetValue()); count > 0 {
+				counts[metric.GetLabel()[0].GetValue()] = count
+			}
 		}
 	}
 	return counts

@@ -139,7 +139,7 @@ func requestsOf(t *testing.T, registry *prometheus.Registry) map[string]float64 
 		}
 		for _, metric := range family.GetMetric() {
 			for _, label := range metric.GetLabel() {
-				if label.GetName() == "service" {
+				if label.GetName() == "backend" {
 					requests[label.GetValue()] = metric.GetCounter().GetValue()
 				}
 			}

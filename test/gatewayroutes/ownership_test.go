@@ -57,13 +57,13 @@ func (a author) mustApply(when, manifest string) {
 	}
 }
 
-// conflicts applies a manifest with a conflict. The error must name the router and the field.
-func (a author) conflicts(when, manifest, field string) {
+// conflicts applies a manifest with a conflict. The error must name the router's field manager and the field.
+func (a author) conflicts(when, manifest, manager, field string) {
 	a.t.Helper()
 	err := a.apply(manifest, false)
-	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), `conflict with "`+httpso.FieldManager+`"`) ||
+	if !apierrors.IsConflict(err) || !strings.Contains(err.Error(), `conflict with "`+manager+`"`) ||
 		!strings.Contains(err.Error(), field) {
-		a.t.Errorf("%s: %v; want a conflict with %s on %s", when, err, httpso.FieldManager, field)
+		a.t.Errorf("%s: %v; want a conflict with %s on %s", when, err, manager, field)
 	}
 }
 
@@ -91,8 +91,10 @@ func (a author) checkOwners(when, field string, want ...string) {
 	if !slices.Equal(owners, want) {
 		a.t.Errorf("%s: %s is owned by %q, want %q", when, field, owners, want)
 	}
-	if len(want) == 0 && slices.Contains(writers(object), httpso.FieldManager) {
-		a.t.Errorf("%s: the router still owns fields: %v", when, entries)
+	for _, manager := range []string{httpso.FieldManager, gatewayapi.FieldManager, gatewayapi.EarlierFieldManager} {
+		if len(want) == 0 && slices.Contains(writers(object), manager) {
+			a.t.Errorf("%s: the router still owns fields: %v", when, entries)
+		}
 	}
 }
 
@@ -154,8 +156,8 @@ func TestAuthorChangesRoute(t *testing.T) {
 
 	reconcile(t, gateway, config, 20)
 	a.checkRoute("in the canary", "/v1 80:20")
-	a.checkOwners("in the canary", rules, httpso.FieldManager)
-	a.conflicts("in the canary", httpRoute("/v2", 100, 0), ".spec.rules")
+	a.checkOwners("in the canary", rules, gatewayapi.FieldManager)
+	a.conflicts("in the canary", httpRoute("/v2", 100, 0), gatewayapi.FieldManager, ".spec.rules")
 	if err := a.apply(httpRoute("/v2", 100, 0), true); err != nil {
 		t.Fatal(err)
 	}
@@ -183,27 +185,42 @@ func TestAuthorChangesRoute(t *testing.T) {
 	a.mustApply("without weights, once more", httpRoute("/v4"))
 }
 
-// TestRouterReleasesFieldsOfEarlierVersions has a route whose fields the router has owned since a canary with an
-// earlier version of this program.
+// TestRouterReleasesFieldsOfEarlierVersions has routes whose fields the router has owned since a canary with an earlier
+// version of this program, whose field manager had the name of the other plugin. One of them is upgraded in the canary.
 func TestRouterReleasesFieldsOfEarlierVersions(t *testing.T) {
 	plane, admin := startNewest(t)
 	gateway := gatewayapi.New(gatewayapi.NewClient(adminConfig(plane)), gatewayapi.Namespaces{}, slog.New(slog.DiscardHandler))
-	a := author{t, admin, routePath}
-	a.mustApply("a new route", httpRoute("/"))
-	body, err := yaml.YAMLToJSON([]byte(httpRoute("/", 100, 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := admin.Patch(types.MergePatchType).AbsPath(routePath).Param("fieldManager", gatewayapi.FieldManager).
-		Body(body).Do(t.Context()).Error(); err != nil {
-		t.Fatal(err)
-	}
-	a.checkOwners("with the earlier version", rules, gatewayapi.FieldManager)
-	reconcile(t, gateway, `{"httpRoute":"web"}`, 0)
-	a.checkRoute("at rest", "/ 100:0")
-	a.checkOwners("at rest", rules)
-	if !slices.Contains(writers(a.live()), user) {
-		t.Errorf("the author's other fields have no owner: %q", writers(a.live()))
+	const config = `{"httpRoute":"web"}`
+	for _, manager := range []string{gatewayapi.EarlierFieldManager, gatewayapi.FieldManager} {
+		for _, inCanary := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, in the canary %t", manager, inCanary), func(t *testing.T) {
+				a := author{t, admin, routePath}
+				if err := a.apply(httpRoute("/"), true); err != nil {
+					t.Fatal(err)
+				}
+				body, err := yaml.YAMLToJSON([]byte(httpRoute("/", 90, 10)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := admin.Patch(types.MergePatchType).AbsPath(routePath).Param("fieldManager", manager).
+					Body(body).Do(t.Context()).Error(); err != nil {
+					t.Fatal(err)
+				}
+				a.checkOwners("with the earlier version", rules, manager)
+				if inCanary {
+					reconcile(t, gateway, config, 20)
+					a.checkRoute("in the canary", "/ 80:20")
+				}
+				reconcile(t, gateway, config, 0)
+				reconcile(t, gateway, config, 0)
+				a.checkRoute("at rest", "/ 100:0")
+				a.checkOwners("at rest", rules)
+				if !slices.Contains(writers(a.live()), user) {
+					t.Errorf("the author's other fields have no owner: %q", writers(a.live()))
+				}
+				a.mustApply("at rest", httpRoute("/next"))
+			})
+		}
 	}
 }
 
@@ -244,7 +261,7 @@ func TestAuthorChangesScaledObject(t *testing.T) {
 				}
 			}
 			a.conflicts("weights in the manifest", manifest("a.test", ", annotations: {"+
-				httpv1alpha1.AnnotationWeightedBackends+": '[]'}"), httpv1alpha1.AnnotationWeightedBackends)
+				httpv1alpha1.AnnotationWeightedBackends+": '[]'}"), httpso.FieldManager, httpv1alpha1.AnnotationWeightedBackends)
 			reconcile(t, kedify, config, 0)
 			a.checkOwners("after the canary", annotation)
 			a.mustApply("after the canary", manifest("b.test", annotations))

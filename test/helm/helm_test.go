@@ -162,8 +162,9 @@ func TestInstall(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(filepath.Dir(file)), func(t *testing.T) {
-			// The API server has no CRD of the Prometheus operator. The namespaces of Argo Rollouts exist.
-			install(t, "--values", file, "--set", "prometheusRule.enabled=false", "--set",
+			// The API server has no CRDs of the Prometheus operator; tools/promrules decodes its objects. The namespaces of
+			// Argo Rollouts exist.
+			install(t, "--values", file, "--set", "prometheusRule.enabled=false", "--set", "podMonitors.enabled=false", "--set",
 				"argoRollouts.namespace=argo-rollouts")
 			references := installed(t)
 			for _, reference := range references {

@@ -81,7 +81,13 @@ func builds() []Stage {
 func landing() []Stage {
 	return slices.Concat(builds(), []Stage{
 		{Name: "gateway-parts", Make: []string{"gateway-parts"}, Needs: []string{"programs"}},
-		{Name: "docs", Make: []string{"test-site", "test-rules"}, After: []string{"parts"}, Inputs: wholeTree()},
+		{Name: "docs", Make: []string{"test-site"}, After: []string{"parts"}, Inputs: wholeTree()},
+		{
+			Name: "alerts", Make: []string{"test-rules"}, After: []string{"parts"}, Inputs: []string{
+				"tools/promrules", "config/prometheus", "config/grafana", "test/chart/testdata", "docs/how-to/monitoring.md",
+				"docs/how-to/upgrade.md", "Makefile", "make",
+			},
+		},
 		{
 			Name: "unit", Make: []string{"test-unit", "SHUFFLE=on"}, After: []string{"parts"}, GoTests: true,
 			Inputs: wholeTree(),

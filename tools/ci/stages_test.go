@@ -3,7 +3,9 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -30,5 +32,38 @@ func TestStagesNameWhatExists(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestInputsOfAlerts: the stage "alerts" depends on every file outside of tools/promrules that the module reads.
+// Otherwise it would be cached although one of them has changed.
+func TestInputsOfAlerts(t *testing.T) {
+	t.Parallel()
+	at := slices.IndexFunc(landing(), func(s Stage) bool { return s.Name == "alerts" })
+	if at < 0 {
+		t.Fatal("there is no stage alerts")
+	}
+	inputs := landing()[at].Inputs
+	files, err := filepath.Glob("../promrules/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	count := 0
+	for _, file := range append(files, "../promrules/go.mod") {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range regexp.MustCompile(`"\.\./\.\./([^"*]+)[^"]*"`).FindAllStringSubmatch(string(content), -1) {
+			count++
+			if !slices.ContainsFunc(inputs, func(input string) bool {
+				return strings.HasPrefix(path[1]+"/", input+"/")
+			}) {
+				t.Errorf("%s reads %s, which is not below %v", file, path[1], inputs)
+			}
+		}
+	}
+	if count == 0 {
+		t.Error("no file is read: the expression is wrong")
 	}
 }

@@ -31,13 +31,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
-{{/* kedify-http.image returns the image of a component. The arguments are the root, the component and the name of the
-image. */}}
+{{/* kedify-http.monitorLabels returns the labels of a PodMonitor. The argument is the root. */}}
+{{- define "kedify-http.monitorLabels" -}}
+{{ include "kedify-http.common" . }}
+{{- with .Values.podMonitors.labels }}
+{{ include "kedify-http.extraLabels" (list "podMonitors.labels" .) | trim }}
+{{- end }}
+{{- end }}
+
+{{/* kedify-http.image returns the image of a component. The arguments are the root and the component. */}}
 {{- define "kedify-http.image" -}}
 {{- $root := index . 0 -}}
 {{- $image := $root.Values.image -}}
-{{- (index $root.Values (index . 1)).image | default
-  (printf "%s/%s:%s" (trimSuffix "/" $image.registry) (index . 2) ($image.tag | default $root.Chart.AppVersion)) -}}
+{{- (index $root.Values (index . 1)).image | default (printf "%s/argo-rollouts-plugin/%s:%s"
+  (trimSuffix "/" $image.registry) (index . 1) ($image.tag | default $root.Chart.AppVersion)) -}}
 {{- end }}
 
 {{/* kedify-http.checkProxyImage fails if the admission policy would reject the agent's proxies. The tag of the default

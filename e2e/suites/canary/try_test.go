@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kedify/argo-rollouts-plugin/config"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
@@ -118,7 +119,7 @@ func (w *tryEnvironment) allObjects(t *testing.T) []string {
 // command returns the command `try` with arguments.
 func (w *tryEnvironment) command(ctx context.Context, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, plugin(),
-		append([]string{"try", "--kubeconfig", w.Kubeconfig, "--image=ghcr.io/kedify/rollouts-demo:dev", "--yes"},
+		append([]string{"try", "--kubeconfig", w.Kubeconfig, "--image=" + config.Registry + "/" + config.SampleImage + ":dev", "--yes"},
 			args...)...)
 	command.Env = os.Environ()
 	return command

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/config"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -103,10 +104,7 @@ func (w *environment) tagImages(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		},
 	}}
-	for _, image := range []string{
-		"argo-rollouts-plugin", "interceptor",
-		"http-external-scaler", "agent", "rollouts-demo",
-	} {
+	for _, image := range config.Images() {
 		manifests := "http://registry/v2/kedify/" + image + "/manifests/"
 		kind, manifest := exchange(t, client, http.MethodGet, manifests+"dev", "", nil)
 		exchange(t, client, http.MethodPut, manifests+w.release, kind, manifest)

@@ -53,15 +53,10 @@ type Plan struct {
 	RequeueAfter time.Duration
 }
 
-// NeedsProxy reports whether an HTTPScaledObject needs proxies that the agent installs. Those that the agent
-// created do, regardless of how their requests reach the proxies. Others do if they request autowiring: an
-// HTTPScaledObject of the KEDA HTTP add-on in the same cluster needs no Envoy.
+// NeedsProxy reports whether an HTTPScaledObject needs proxies that the agent installs, see trigger.NeedsProxy. One that
+// is being deleted does not.
 func NeedsProxy(object *httpv1alpha1.HTTPScaledObject) bool {
-	value, hasAnnotation := object.Annotations[httpv1alpha1.AnnotationTrafficAutowire]
-	// The valid entries of an invalid list count.
-	parsed, _ := trigger.Parse(map[string]string{trigger.KeyTrafficAutowire: value})
-	isManaged := object.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
-	return object.DeletionTimestamp == nil && (isManaged || hasAnnotation && len(parsed.Autowire) > 0)
+	return object.DeletionTimestamp == nil && trigger.NeedsProxy(object)
 }
 
 // FleetNamespace returns the namespace of the proxies that serve an HTTPScaledObject. shared is the namespace of

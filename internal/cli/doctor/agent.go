@@ -50,7 +50,7 @@ func agentObject(cluster *facts.Facts) string {
 func agentMissing(cluster *facts.Facts) []Finding {
 	finding := Finding{
 		Code: AgentNotFound, Severity: Error, Object: agentObject(cluster),
-		Message: "no Deployment has the labels app.kubernetes.io/name=http-add-on and " +
+		Message: "no Deployment has the labels app.kubernetes.io/part-of=kedify-http and " +
 			"app.kubernetes.io/component=agent",
 		Fix: installAgentFix,
 	}

@@ -99,7 +99,7 @@ func interceptor(cluster *facts.Facts) []Finding {
 	if cluster.Interceptor == nil {
 		return []Finding{{
 			Code: InterceptorNotFound, Severity: Error, Object: "Deployment keda/keda-add-ons-http-interceptor",
-			Message: "no Deployment has the labels app.kubernetes.io/name=http-add-on and " +
+			Message: "no Deployment has the labels app.kubernetes.io/part-of=kedify-http and " +
 				"app.kubernetes.io/component=interceptor: proxies receive no weights",
 			Fix: "kubectl apply --server-side --force-conflicts -k config/interceptor",
 		}}

@@ -3,6 +3,7 @@ package install
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
@@ -108,8 +110,12 @@ func (i *Installer) lastLogLine(ctx context.Context, namespace, pod, container s
 func (i *Installer) waitPodsGone(ctx context.Context, component string) error {
 	const namespace = httpv1alpha1.DefaultInterceptorNamespace
 	return i.waitFor(ctx, component, func(ctx context.Context) (string, bool, error) {
-		labels := "app.kubernetes.io/name=http-add-on,app.kubernetes.io/component=" + component
-		pods, err := list[struct{}](ctx, i, labels, "api", "v1", "namespaces", namespace, "pods")
+		labels := facts.LabelName + "=" + facts.ComponentsName + "," + facts.LabelComponent + "=" + component
+		pods, err := list[corev1.Pod](ctx, i, labels, "api", "v1", "namespaces", namespace, "pods")
+		// Other products have Pods with these labels.
+		pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
+			return !facts.IsAccountOf(pod.Spec.ServiceAccountName, component)
+		})
 		return fmt.Sprintf("%d Pods still running", len(pods)), len(pods) == 0, err
 	})
 }

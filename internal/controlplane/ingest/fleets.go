@@ -71,7 +71,7 @@ func (l *Loop) mergeProxies(changed map[model.Fleet][]model.Proxy, isAll bool) m
 		maps.Copy(proxies, l.proxies)
 	}
 	for fleet, members := range changed {
-		if proxies[fleet] = members; len(members) == 0 {
+		if proxies[fleet] = members; members == nil {
 			delete(proxies, fleet)
 		}
 	}
@@ -174,13 +174,13 @@ func (l *Loop) publishFleetsBestEffort(
 		config.Certificates = l.certificates.ForFleet(fleet)
 		resources, applied, failedObjects, err := translateAll(l.translate.Envoy, config, previous[fleet])
 		for key, failure := range failedObjects {
-			l.reportFailure(ctx, "translate", failure, "fleet", fleet, "httpScaledObject", key)
+			l.reportFailure(ctx, stageTranslate, failure, "fleet", fleet, "httpScaledObject", key)
 			failed.objects[key] = failure
 		}
 		if err != nil {
-			l.reportFailure(ctx, "translate", err, "fleet", fleet)
+			l.reportFailure(ctx, stageTranslate, err, "fleet", fleet)
 		} else if err = l.publisher.Publish(fleet, translate.Update{Changed: resources}, true); err != nil {
-			l.reportFailure(ctx, "publish", err, "fleet", fleet)
+			l.reportFailure(ctx, stagePublish, err, "fleet", fleet)
 			applied = previous[fleet]
 		} else {
 			l.fleets[fleet] = nil

@@ -90,6 +90,10 @@ func TestProxiesAreReportedWithoutPublication(t *testing.T) {
 		expect(map[model.Fleet][]model.Proxy{"apps": proxyAt("10.0.0.7", true), "other": proxyAt("10.0.0.8", true)})
 		s.slices.Delete(proxies("apps", "10.0.0.7", true))
 		expect(map[model.Fleet][]model.Proxy{"other": proxyAt("10.0.0.8", true)})
+		s.slices.Modify(kit.NewEndpointSlice("other", resolve.ProxyService))
+		expect(map[model.Fleet][]model.Proxy{"other": {}}) // a Service without endpoints
+		s.slices.Delete(kit.NewEndpointSlice("other", resolve.ProxyService))
+		expect(map[model.Fleet][]model.Proxy{})
 	})
 }
 

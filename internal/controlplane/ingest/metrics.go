@@ -18,6 +18,12 @@ type metrics struct {
 	lastSucceeded prometheus.Gauge
 }
 
+// The stages of a pass that can fail.
+const (
+	stageTranslate = "translate"
+	stagePublish   = "publish"
+)
+
 // newMetrics creates and registers the metrics.
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	const namespace, subsystem = "kedify", "ingest"
@@ -53,6 +59,10 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		problems:      gauge("problems", "Validation errors in HTTPScaledObjects that are reported in their status."),
 		routes:        gauge("routes", "Routes in the last published configuration."),
 		lastSucceeded: gauge("last_success_timestamp_seconds", "Unix time of the last successful publication."),
+	}
+	// Counters start at 0: Prometheus derives no increase from the first sample of a series.
+	for _, stage := range []string{stageTranslate, stagePublish} {
+		m.failures.WithLabelValues(stage)
 	}
 	var err error
 	for _, collector := range []prometheus.Collector{

@@ -20,7 +20,8 @@ type Observer interface {
 type Pass struct {
 	// Objects are the HTTPScaledObjects that changed since the previous pass, in any respect, status included.
 	Objects map[model.Key]Object
-	// Proxies are the current proxies of every fleet, also of fleets that did not change.
+	// Proxies are the current proxies of every fleet, also of fleets that did not change. The list is empty for a fleet
+	// whose Service kedify-proxy has no endpoints. A fleet without the Service is not contained.
 	Proxies map[model.Fleet][]model.Proxy
 	// Replicas are the EndpointSlices of the Service that selects all replicas of the interceptor.
 	Replicas []*discoveryv1.EndpointSlice

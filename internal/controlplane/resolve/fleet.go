@@ -53,12 +53,13 @@ func (o Options) fleetOf(
 	return o.FleetOf(object), issues
 }
 
-// Proxies returns the proxies of each fleet: the endpoints of Service ProxyService of each namespace.
+// Proxies returns the proxies of each fleet: the endpoints of Service ProxyService of each namespace. The list is empty
+// for a Service with EndpointSlices and without endpoints.
 func Proxies(endpointSlices []*EndpointSlice) map[model.Fleet][]model.Proxy {
 	fleets := map[model.Fleet][]model.Proxy{}
 	for service, grouped := range indexSlices(endpointSlices) {
-		if proxies := proxiesOf(grouped); service.Name == ProxyService && len(proxies) > 0 {
-			fleets[model.Fleet(service.Namespace)] = proxies
+		if service.Name == ProxyService {
+			fleets[model.Fleet(service.Namespace)] = proxiesOf(grouped)
 		}
 	}
 	return fleets
@@ -67,8 +68,11 @@ func Proxies(endpointSlices []*EndpointSlice) map[model.Fleet][]model.Proxy {
 // proxiesOf returns the proxies behind one Service, sorted by name. It includes proxies that are not ready, because a
 // proxy connects before it becomes ready. If an endpoint is in two slices, one per IP family or while it moves
 // between them, the better condition counts. Of two zones or nodes, of which one must be wrong, the last in order
-// counts.
+// counts. The result is nil if there are no slices, and not nil otherwise.
 func proxiesOf(endpointSlices []*EndpointSlice) []model.Proxy {
+	if len(endpointSlices) == 0 {
+		return nil
+	}
 	proxies := map[string]model.Proxy{}
 	for _, slice := range endpointSlices {
 		for _, endpoint := range slice.Endpoints {
@@ -89,11 +93,13 @@ func proxiesOf(endpointSlices []*EndpointSlice) []model.Proxy {
 			proxies[name] = proxy
 		}
 	}
-	for _, proxy := range proxies {
+	sorted := make([]model.Proxy, 0, len(proxies))
+	for _, name := range slices.Sorted(maps.Keys(proxies)) {
+		proxy := proxies[name]
 		slices.SortFunc(proxy.Addresses, netip.Addr.Compare)
+		sorted = append(sorted, proxy)
 	}
-	byName := func(a, b model.Proxy) int { return cmp.Compare(a.Name, b.Name) }
-	return slices.SortedFunc(maps.Values(proxies), byName)
+	return sorted
 }
 
 // isServing reports whether an endpoint serves requests. Condition serving takes precedence over ready, which is

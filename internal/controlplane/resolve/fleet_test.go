@@ -234,7 +234,7 @@ func TestProxies(t *testing.T) {
 		},
 		{Name: "published", Addresses: []netip.Addr{address("10.0.0.4")}},
 		{Name: "starting", Addresses: []netip.Addr{address("10.0.0.2")}},
-	}}
+	}, "c": {}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("proxies (-want +got):\n%s", diff)
 	}

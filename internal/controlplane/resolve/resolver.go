@@ -29,8 +29,8 @@ type Outcome struct {
 	// Affected are the objects with any possible change: those in Updates and Problems, and all users of a changed
 	// Service, even if only its EndpointSlices changed.
 	Affected map[model.Key]struct{}
-	// Proxies are the current proxies of each fleet with an added, changed or removed proxy. The list is empty for a
-	// fleet without proxies.
+	// Proxies are the current proxies of each fleet with an added, changed or removed proxy. The list is nil for a fleet
+	// whose Service ProxyService has no EndpointSlices, and empty if these have no endpoints.
 	Proxies map[model.Fleet][]model.Proxy
 }
 

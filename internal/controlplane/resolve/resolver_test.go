@@ -218,7 +218,7 @@ func (s sumOfAll) add(t *testing.T, outcome resolve.Outcome) {
 		}
 	}
 	for fleet, proxies := range outcome.Proxies {
-		if s.proxies[fleet] = proxies; len(proxies) == 0 {
+		if s.proxies[fleet] = proxies; proxies == nil {
 			delete(s.proxies, fleet)
 		}
 	}

@@ -66,8 +66,21 @@ type record struct {
 	notBefore, slot time.Time
 	// nextWrite is the theoretical arrival time of the GCRA that limits the writes to this object.
 	nextWrite time.Time
-	// acks are the ACKs at the last plan. They are guarded by the lock of the leadership.
-	acks Acks
+	// acks are the ACKs at the last plan, and incompleteSince is since when not every Ready proxy has acknowledged the
+	// object, zero if all have or if none can. They are guarded by the lock of the leadership.
+	acks            Acks
+	incompleteSince time.Time
+}
+
+// setAcks stores the ACKs of a plan. isExpected is false if no proxy can acknowledge the object.
+func (r *record) setAcks(acks Acks, isExpected bool, now time.Time) {
+	r.acks = acks
+	switch {
+	case !isExpected || !acks.isIncomplete():
+		r.incompleteSince = time.Time{}
+	case r.incompleteSince.IsZero():
+		r.incompleteSince = now
+	}
 }
 
 // newLeadership returns a leadership with an empty queue.
@@ -173,8 +186,8 @@ func (l *leadership) plan(
 	if rec = l.recordOf(key, object.object); rec == nil {
 		return nil, nil
 	}
-	rec.acks = l.acks(key, object, proxies)
 	now := time.Now()
+	rec.setAcks(l.acks(key, object, proxies), object.isPublished(), now)
 	if status = l.changedStatus(rec, object, now); status == nil {
 		return rec, nil
 	}

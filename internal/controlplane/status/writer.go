@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	eventsv1 "k8s.io/api/events/v1"
@@ -15,6 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // ErrGone is in the chain of a Client's error if the object no longer exists or another object has its name. The API
@@ -59,6 +61,20 @@ type tracked struct {
 // isCanary reports whether the object splits requests between Services, so that a Rollout waits for its report.
 func (t tracked) isCanary() bool {
 	return t.object != nil && metav1.HasAnnotation(t.object.ObjectMeta, httpv1alpha1.AnnotationWeightedBackends)
+}
+
+// isPublished reports whether the present version of the object is published, so that proxies can acknowledge it.
+func (t tracked) isPublished() bool { return t.digest != "" && t.outcome.IsAccepted() }
+
+// needsProxies reports whether requests of the object fail without the proxies of its fleet. They do if the Service of
+// the proxies is installed. Without it, an object that neither the agent nor a router handles, such as one of the KEDA
+// HTTP add-on, needs no Envoy. The requests of an object that counts those of an external Envoy may pass through that
+// one only.
+func (t tracked) needsProxies(isInstalled bool) bool {
+	if t.digest == "" || metav1.HasAnnotation(t.object.ObjectMeta, httpv1alpha1.AnnotationExternalProxyMetricKey) {
+		return false
+	}
+	return isInstalled || t.isCanary() || trigger.NeedsProxy(t.object)
 }
 
 // update stores the objects and proxies of a pass with the publications of the objects, and queues the affected
@@ -156,8 +172,8 @@ func (w *writer) acks(key model.Key, object tracked, proxies []model.Proxy) (ack
 	return acks
 }
 
-// count counts the objects with matching ACKs. It is 0 while this replica isn't the leader.
-func (w *writer) count(matches func(Acks) bool) (count int) {
+// count counts the matching objects. It is 0 while this replica isn't the leader.
+func (w *writer) count(matches func(*record) bool) (count int) {
 	w.mu.Lock()
 	leadership := w.leadership
 	w.mu.Unlock()
@@ -167,11 +183,55 @@ func (w *writer) count(matches func(Acks) bool) (count int) {
 	leadership.mu.Lock()
 	defer leadership.mu.Unlock()
 	for _, record := range leadership.records {
-		if matches(record.acks) {
+		if matches(record) {
 			count++
 		}
 	}
 	return count
+}
+
+// longestIncomplete returns the longest time for which a published object has not been acknowledged by every Ready
+// proxy. It is 0 if all objects are, and while this replica isn't the leader.
+func (w *writer) longestIncomplete() (longest time.Duration) {
+	w.mu.Lock()
+	leadership := w.leadership
+	w.mu.Unlock()
+	if leadership == nil {
+		return 0
+	}
+	leadership.mu.Lock()
+	defer leadership.mu.Unlock()
+	now := time.Now()
+	for _, record := range leadership.records {
+		if !record.incompleteSince.IsZero() {
+			longest = max(longest, now.Sub(record.incompleteSince))
+		}
+	}
+	return longest
+}
+
+// readyProxies returns the number of Ready proxies of each fleet with published objects that need one. It is empty
+// while this replica isn't the leader.
+func (w *writer) readyProxies() map[model.Fleet]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ready := map[model.Fleet]int{}
+	if w.leadership == nil {
+		return ready
+	}
+	for _, object := range w.objects {
+		if _, isInstalled := w.fleets[object.fleet]; object.needsProxies(isInstalled) {
+			ready[object.fleet] = 0
+		}
+	}
+	for fleet := range ready {
+		for _, proxy := range w.fleets[fleet] {
+			if proxy.IsReady {
+				ready[fleet]++
+			}
+		}
+	}
+	return ready
 }
 
 // lead writes statuses until ctx ends. Two calls must not overlap.

@@ -20,7 +20,11 @@ import (
 )
 
 // FieldManager is the field manager of this router's writes (metadata.managedFields).
-const FieldManager = "rollouts-plugin-kedify"
+const FieldManager = "gatewayapi-plugin"
+
+// EarlierFieldManager is the field manager of this router's writes in earlier versions. Router kedify/http has the same
+// one, but never writes routes.
+const EarlierFieldManager = "rollouts-plugin-kedify"
 
 // Client reads and writes routes. It connects in its first call, like kube.Client, and discovers the served version of
 // the Gateway API.

@@ -85,8 +85,10 @@ type fieldsEntry struct {
 	Subresource string `json:"subresource"`
 }
 
-// isOwn reports whether the entry is of this router's writes.
-func (e fieldsEntry) isOwn() bool { return e.Manager == FieldManager && e.Subresource == "" }
+// isOwn reports whether the entry is of this router's writes, including those of earlier versions.
+func (e fieldsEntry) isOwn() bool {
+	return (e.Manager == FieldManager || e.Manager == EarlierFieldManager) && e.Subresource == ""
+}
 
 // parseObject parses a route in JSON with its content.
 func parseObject(document []byte) (*object, error) {

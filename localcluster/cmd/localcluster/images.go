@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -22,7 +23,7 @@ import (
 )
 
 // registry is the folder of a registry of this project's images in the manifests.
-const registry = "ghcr.io/kedify"
+const registry = product.Registry + "/" + product.Organization
 
 // imagesRequest contains the options of the images command.
 type imagesRequest struct {
@@ -119,7 +120,8 @@ func buildImages(ctx context.Context, repo, folder string, r imagesRequest) ([]i
 	return out, nil
 }
 
-// writeBill writes the software bill of materials of an image to sbom/IMAGE.cdx.json in a folder.
+// writeBill writes the software bill of materials of an image to sbom/IMAGE.cdx.json in a folder, where IMAGE is the
+// last part of its name.
 func writeBill(folder, image string, r imagesRequest, built map[string]map[product.Program]string) error {
 	var binaries []string
 	for _, architecture := range r.architectures {
@@ -127,7 +129,7 @@ func writeBill(folder, image string, r imagesRequest, built map[string]map[produ
 			binaries = append(binaries, built[architecture][program])
 		}
 	}
-	file := filepath.Join(folder, "sbom", image+".cdx.json")
+	file := filepath.Join(folder, "sbom", path.Base(image)+".cdx.json")
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("create the folder of the bills of materials: %w", err)
 	}

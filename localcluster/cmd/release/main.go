@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/release"
 )
 
@@ -22,11 +23,24 @@ func main() {
 	root := &cobra.Command{
 		Use: "release", Short: "Documents of a release", Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(sbomCommand(), manifestsCommand(), notesCommand())
+	root.AddCommand(checkCommand(), sbomCommand(), manifestsCommand(), notesCommand())
 	if err := root.Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "release: "+err.Error())
 		os.Exit(1)
 	}
+}
+
+func checkCommand() *cobra.Command {
+	var version, folder string
+	command := &cobra.Command{
+		Use:   "check",
+		Short: "Check that the chart and the kustomization have the version of a release",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return release.CheckVersion(os.DirFS(folder), version) },
+	}
+	command.Flags().StringVar(&version, "of", "", "`VERSION` of the release, without a v")
+	command.Flags().StringVar(&folder, "folder", ".", "root of the repository")
+	return command
 }
 
 func sbomCommand() *cobra.Command {
@@ -46,20 +60,27 @@ func sbomCommand() *cobra.Command {
 func manifestsCommand() *cobra.Command {
 	var imageVersion, registry, folder string
 	command := &cobra.Command{
-		Use:   "manifests FILE",
-		Short: "Pack the manifests with the images of a release",
+		Use:   "manifests FOLDER",
+		Short: "Write config.tar.gz and install.yaml with the images of a release into a folder",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := os.MkdirAll(filepath.Dir(args[0]), 0o755); err != nil {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("create the folder of the manifests: %w", err)
 			}
-			return write(args[0], func(out io.Writer) error {
+			err := write(filepath.Join(args[0], "config.tar.gz"), func(out io.Writer) error {
 				return release.WriteManifests(os.DirFS(folder), registry, imageVersion, out)
+			})
+			if err != nil {
+				return err
+			}
+			return write(filepath.Join(args[0], "install.yaml"), func(out io.Writer) error {
+				return release.WriteInstall(os.DirFS(folder), registry, imageVersion, out)
 			})
 		},
 	}
 	command.Flags().StringVar(&imageVersion, "of", "", "`VERSION` of the images")
-	command.Flags().StringVar(&registry, "registry", "ghcr.io/kedify", "`REGISTRY/FOLDER` of the images")
+	command.Flags().StringVar(&registry, "registry",
+		product.Registry+"/"+product.Organization, "`REGISTRY/FOLDER` of the images")
 	command.Flags().StringVar(&folder, "folder", "config", "folder with the manifests")
 	return command
 }

@@ -218,24 +218,25 @@ func (r *Reader) get(ctx context.Context, request kube.Request, target any) erro
 // deployments finds the Deployments of this project, Argo Rollouts and KEDA by the labels in their manifests and
 // charts, in any namespace.
 func (r *Reader) deployments(ctx context.Context, cluster *facts.Facts) error {
-	const name, component = "app.kubernetes.io/name", "app.kubernetes.io/component"
 	items, err := list[appsv1.Deployment](ctx, r, "apps/v1", "deployments", "",
-		name+" in (argo-rollouts,http-add-on,keda-operator)")
+		facts.LabelName+" in (argo-rollouts,"+facts.ComponentsName+",keda-operator)")
 	for i := range items {
 		deployment := &items[i]
-		switch deployment.Labels[name] + "/" + deployment.Labels[component] {
-		case "argo-rollouts/rollouts-controller":
-			cluster.Controller = deployment
-		case "http-add-on/interceptor":
+		switch facts.Component(deployment) {
+		case "interceptor":
 			cluster.Interceptor = deployment
-		case "http-add-on/scaler":
+		case "scaler":
 			cluster.Scaler = deployment
-		case "http-add-on/agent":
+		case "agent":
 			cluster.Agent = deployment
-		default:
-			if deployment.Labels[name] == "keda-operator" {
-				cluster.Operator = deployment
+		}
+		switch deployment.Labels[facts.LabelName] {
+		case "argo-rollouts":
+			if deployment.Labels[facts.LabelComponent] == "rollouts-controller" {
+				cluster.Controller = deployment
 			}
+		case "keda-operator":
+			cluster.Operator = deployment
 		}
 	}
 	return err

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"regexp"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/config"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
@@ -139,9 +139,26 @@ func (s *Set) Objects() ([]Object, error) {
 		}
 	}
 	for _, object := range all {
-		child(object.metadata(), "labels")[LabelManagedBy] = ManagedBy
+		s.label(object)
 	}
 	return all, nil
+}
+
+// label adds the recommended labels of an installation to an object and to the template of its Pods. It changes no
+// selector: those of Deployments are immutable, and those of Services must select the Pods of earlier versions. It does
+// not change the Pods of proxies, because that would restart them.
+func (s *Set) label(object Object) {
+	labels := child(object.metadata(), "labels")
+	labels[LabelManagedBy] = ManagedBy
+	labels[facts.LabelPartOf], labels[facts.LabelInstance] = facts.PartOf, facts.PartOf
+	// A tag can be longer than a label.
+	if s.options.Tag != "" && len(validation.IsValidLabelValue(s.options.Tag)) == 0 {
+		labels[facts.LabelVersion] = s.options.Tag
+	}
+	if object.Kind == "Deployment" && labels[facts.LabelName] == facts.ComponentsName {
+		pod := child(child(child(child(object.Content, "spec"), "template"), "metadata"), "labels")
+		pod[facts.LabelPartOf], pod[facts.LabelInstance] = facts.PartOf, facts.PartOf
+	}
 }
 
 // roles returns the controller's permissions for its routers.
@@ -210,15 +227,11 @@ func emptyController(name types.NamespacedName) Object {
 // ControllerRelease returns the patch that reverts ControllerPatch.
 func ControllerRelease(name types.NamespacedName) Object { return emptyController(name) }
 
-// localImage matches an image in the manifests.
-var localImage = regexp.MustCompile(`ghcr\.io/kedify/([a-z-]+):dev\b`)
-
 // readFile reads the objects of a file with the images of the release. If namespace is not empty, they get it.
 func (s *Set) readFile(file, namespace string) ([]Object, error) {
 	raw, err := fs.ReadFile(s.files, file)
 	if err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
-	image := strings.ReplaceAll(s.options.Registry, "$", "$$") + "/${1}:" + strings.ReplaceAll(s.options.Tag, "$", "$$")
-	return Decode(file, localImage.ReplaceAll(raw, []byte(image)), namespace)
+	return Decode(file, config.WithImages(raw, s.options.Registry, s.options.Tag), namespace)
 }

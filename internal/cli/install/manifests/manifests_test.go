@@ -52,7 +52,7 @@ func TestObjectsAreOrdered(t *testing.T) {
 		names = append(names, object.String())
 		if all := text(t, object.Content); !strings.Contains(all,
 			`"app.kubernetes.io/managed-by":"kubectl-http-canary"`) ||
-			strings.Contains(all, "ghcr.io/kedify") {
+			strings.Contains(all, config.Registry) {
 			t.Errorf("%s has no label, or an image of the embedded cluster: %s", object, all)
 		}
 	}
@@ -102,9 +102,44 @@ func TestControllerRoleBinding(t *testing.T) {
 func TestReleaseImages(t *testing.T) {
 	t.Parallel()
 	all := text(t, objects(t, options()))
-	for _, image := range []string{"interceptor", "http-external-scaler", "agent"} {
+	for _, image := range []string{config.InterceptorImage, config.ScalerImage, config.AgentImage} {
 		if want := `"registry.example.com/$1/` + image + `:1.2.3"`; !strings.Contains(all, want) {
 			t.Errorf("there is no %s", want)
+		}
+	}
+}
+
+// TestLabels: objects have the recommended labels, the templates of Pods those that identify the product, and selectors
+// none of them. The Pods of proxies have none, because a changed template would restart them.
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	const prefix = "app.kubernetes.io/"
+	for tag, version := range map[string]any{"1.2.3": "1.2.3", strings.Repeat("1", 64): nil, "-dev": nil} {
+		selected := options()
+		selected.Tag = tag
+		for _, object := range objects(t, selected) {
+			metadata, _ := object.Content["metadata"].(map[string]any)
+			labels, _ := metadata["labels"].(map[string]any)
+			for label, want := range map[string]any{
+				"part-of": "kedify-http", "instance": "kedify-http", "managed-by": "kubectl-http-canary",
+				"version": version,
+			} {
+				if got := labels[prefix+label]; got != want {
+					t.Errorf("%s: tag %s: label %s is %v, want %v", object, tag, label, got, want)
+				}
+			}
+			spec, _ := object.Content["spec"].(map[string]any)
+			if selector := text(t, spec["selector"]); strings.Contains(selector, prefix+"part-of") {
+				t.Errorf("%s: the selector is %s", object, selector)
+			}
+			if object.Kind != "Deployment" {
+				continue
+			}
+			template := text(t, spec["template"])
+			got, want := strings.Contains(template, `"app.kubernetes.io/part-of":"kedify-http"`), object.Name != "kedify-proxy"
+			if got != want {
+				t.Errorf("%s: the Pods have label part-of: %v, want %v: %s", object, got, want, template)
+			}
 		}
 	}
 }

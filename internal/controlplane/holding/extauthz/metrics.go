@@ -9,6 +9,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 )
 
+// The outcomes of calls that are not rejected. The others are the reasons of the rejections.
+const (
+	outcomeServed   = "served"
+	outcomePassed   = "passed"
+	outcomeCanceled = "canceled"
+)
+
 // metrics count calls by their outcome. No label contains a workload, a proxy or a client.
 type metrics struct {
 	calls *prometheus.CounterVec
@@ -30,6 +37,13 @@ func newMetrics(registerer prometheus.Registerer, s *Server) (*metrics, error) {
 			Buckets: []float64{0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1200},
 		}),
 	}
+	// Counters start at 0: Prometheus derives no increase from the first sample of a series.
+	for _, name := range []string{
+		outcomeServed, outcomePassed, outcomeCanceled, ReasonDeadline, ReasonFailover, ReasonLimit, ReasonPaused, ReasonProbe,
+		ReasonPage, ReasonUnknown,
+	} {
+		m.calls.WithLabelValues(name)
+	}
 	waiting := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Subsystem: subsystem, Name: "waiting_requests",
 		Help: "Requests that wait for a ready endpoint.",
@@ -41,7 +55,15 @@ func newMetrics(registerer prometheus.Registerer, s *Server) (*metrics, error) {
 		}
 		return float64(sum)
 	})
-	return m, errors.Join(registerer.Register(m.calls), registerer.Register(m.times), registerer.Register(waiting))
+	longest := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "longest_waiting_seconds",
+		Help: "Longest time for which requests to a workload wait without one of them being served; 0 if none waits.",
+	}, func() float64 { return s.longestUnserved().Seconds() })
+	var err error
+	for _, collector := range []prometheus.Collector{m.calls, m.times, waiting, longest} {
+		err = errors.Join(err, registerer.Register(collector))
+	}
+	return m, err
 }
 
 // count counts a call with its waiting time, 0 if it did not wait.
@@ -49,10 +71,10 @@ func (m *metrics) count(result outcome, waited time.Duration) {
 	name := ReasonUnknown
 	switch {
 	case result.isReleased && waited > 0:
-		name = "served"
+		name = outcomeServed
 		m.times.Observe(waited.Seconds())
 	case result.isReleased:
-		name = "passed"
+		name = outcomePassed
 	case result.decision == holding.Probe:
 		name = ReasonProbe
 	case result.decision == holding.Page:
@@ -75,4 +97,4 @@ func (m *metrics) expire(hasFailover bool) {
 }
 
 // cancel counts a call that the client canceled.
-func (m *metrics) cancel() { m.calls.WithLabelValues("canceled").Inc() }
+func (m *metrics) cancel() { m.calls.WithLabelValues(outcomeCanceled).Inc() }

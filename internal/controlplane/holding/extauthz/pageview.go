@@ -35,7 +35,7 @@ func (s *Server) viewPage(request holding.Request, page page.Page) holding.Decis
 	if decision != holding.Wait {
 		return decision
 	}
-	s.wake(before, request.Cluster)
+	s.track(waiter, request.Cluster, before, nil)
 	if view := s.pageViews[at]; view != nil {
 		view.expiry.Stop()
 	}
@@ -43,6 +43,7 @@ func (s *Server) viewPage(request holding.Request, page page.Page) holding.Decis
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.queue.Remove(waiter)
+		delete(s.calls, waiter)
 		if view := s.pageViews[at]; view != nil && view.waiter == waiter {
 			delete(s.pageViews, at)
 		}

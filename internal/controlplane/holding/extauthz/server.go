@@ -71,10 +71,20 @@ type Server struct {
 	streams   map[netip.Addr][]Stream     // of a proxy, in the order of their numbers
 	addresses map[netip.Addr][]netip.Addr // all addresses of a proxy with several, by each of them
 	opened    chan struct{}               // closed and replaced when a stream opens
-	calls     map[holding.Waiter]chan outcome
+	calls     map[holding.Waiter]call
+	// unservedSince is since when requests of a workload are queued without one being released. Only entries of
+	// workloads with queued requests are valid.
+	unservedSince map[model.Key]time.Time
+
 	pacers    map[netip.Addr]*proxyPacer // those that are not full
 	pageViews map[slot]*pageView
 	changed   chan struct{} // closed and replaced when a workload gets its first queued request
+}
+
+// call is a queued call for a workload. done receives its outcome; it is nil for a page view, whose call has ended.
+type call struct {
+	workload model.Key
+	done     chan outcome
 }
 
 // outcome is the result of a queued call.
@@ -104,8 +114,8 @@ func New(options Options) (*Server, error) {
 		notify: options.Notify,
 		closed: make(chan struct{}), synced: make(chan struct{}),
 		queue: holding.NewQueue(options.Limits), streams: map[netip.Addr][]Stream{}, opened: make(chan struct{}),
-		calls: map[holding.Waiter]chan outcome{}, pacers: map[netip.Addr]*proxyPacer{}, pageViews: map[slot]*pageView{},
-		changed: make(chan struct{}),
+		calls: map[holding.Waiter]call{}, unservedSince: map[model.Key]time.Time{},
+		pacers: map[netip.Addr]*proxyPacer{}, pageViews: map[slot]*pageView{}, changed: make(chan struct{}),
 	}
 	var err error
 	s.metrics, err = newMetrics(options.Registerer, s)
@@ -146,6 +156,7 @@ func (s *Server) SetWorkloads(changed map[model.Key]*holding.Workload) {
 		var evicted map[holding.Waiter]holding.Decision
 		if workload == nil {
 			evicted = s.queue.RemoveWorkload(key)
+			delete(s.unservedSince, key)
 		} else {
 			evicted = s.queue.SetWorkload(key, *workload)
 		}
@@ -166,6 +177,18 @@ func (s *Server) Counts() (map[model.Key]holding.Count, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.queue.Counts(), s.changed
+}
+
+// longestUnserved returns the longest time for which requests of a workload are queued without one being released. It is
+// 0 if none is queued.
+func (s *Server) longestUnserved() (longest time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for key := range s.queue.Counts() {
+		longest = max(longest, now.Sub(s.unservedSince[key]))
+	}
+	return longest
 }
 
 // Check implements the external authorization service.
@@ -240,18 +263,20 @@ func (s *Server) enqueue(
 		return 0, nil, holding.Workload{}, &outcome{isReleased: true}
 	}
 	done = make(chan outcome, 1)
-	s.calls[waiter] = done
-	s.wake(before, request.Cluster)
+	s.track(waiter, request.Cluster, before, done)
 	return waiter, done, workload, nil
 }
 
-// wake reports a cold start if more workloads than before have queued requests. cluster is that of the new request. The
-// caller holds the lock.
-func (s *Server) wake(before int, cluster string) {
+// track stores a queued call for a cluster, and reports a cold start if more workloads than before have queued requests.
+// The caller holds the lock.
+func (s *Server) track(waiter holding.Waiter, cluster string, before int, done chan outcome) {
+	workload, _ := s.queue.OwnerOf(cluster)
+	s.calls[waiter] = call{workload, done}
 	if s.queue.Workloads() > before {
+		s.unservedSince[workload] = time.Now()
 		close(s.changed)
 		s.changed = make(chan struct{})
-		s.notifyOwner(cluster, holding.ColdStart)
+		s.notify(workload, holding.ColdStart)
 	}
 }
 
@@ -284,8 +309,15 @@ func (s *Server) remove(waiter holding.Waiter) {
 
 // respond sends an outcome to the call of a request that was removed from the queue. The caller holds the lock.
 func (s *Server) respond(waiter holding.Waiter, result outcome) {
-	if done := s.calls[waiter]; done != nil {
-		done <- result
-		delete(s.calls, waiter)
+	waiting, exists := s.calls[waiter]
+	if !exists {
+		return
+	}
+	if waiting.done != nil {
+		waiting.done <- result
+	}
+	delete(s.calls, waiter)
+	if result.isReleased {
+		s.unservedSince[waiting.workload] = time.Now()
 	}
 }

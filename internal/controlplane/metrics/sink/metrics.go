@@ -72,8 +72,9 @@ type backends struct {
 
 // newBackends returns the collector.
 func newBackends(s *Sink) *backends {
+	// The Prometheus operator adds labels namespace and service, those of the scraped Pod.
 	desc := func(name, help string) *prometheus.Desc {
-		return prometheus.NewDesc("kedify_backend_"+name, help, []string{"namespace", "httpscaledobject", "service"}, nil)
+		return prometheus.NewDesc("kedify_backend_"+name, help, []string{"object_namespace", "httpscaledobject", "backend"}, nil)
 	}
 	return &backends{
 		sink:     s,

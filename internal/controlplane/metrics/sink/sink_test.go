@@ -32,10 +32,10 @@ func TestProxyReports(t *testing.T) {
 	if err := testutil.GatherAndCompare(s.registry, strings.NewReader(`
 # HELP kedify_backend_errors_total Requests to a backend with a response status of 500 to 599.
 # TYPE kedify_backend_errors_total counter
-kedify_backend_errors_total{httpscaledobject="shop",namespace="apps",service="shop"} 20
+kedify_backend_errors_total{backend="shop",httpscaledobject="shop",object_namespace="apps"} 20
 # HELP kedify_backend_requests_total Requests to a backend, from the proxies that report to this replica.
 # TYPE kedify_backend_requests_total counter
-kedify_backend_requests_total{httpscaledobject="shop",namespace="apps",service="shop"} 100
+kedify_backend_requests_total{backend="shop",httpscaledobject="shop",object_namespace="apps"} 100
 `), "kedify_backend_errors_total", "kedify_backend_requests_total"); err != nil {
 		t.Error(err)
 	}

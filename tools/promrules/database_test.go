@@ -1,0 +1,94 @@
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/util/annotations"
+)
+
+// newEngine returns an engine that evaluates expressions as Prometheus does with its default flags.
+func newEngine(t *testing.T) *promql.Engine {
+	t.Helper()
+	engine := promql.NewEngine(promql.EngineOpts{
+		MaxSamples: 1_000_000, Timeout: time.Hour, EnableAtModifier: true, EnableNegativeOffset: true,
+		Parser: parser.NewParser(parser.Options{}),
+	})
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return engine
+}
+
+// database has series in memory. Prometheus' own database and package promqltest import the clients of its remote
+// storages, which would double the number of packages to compile.
+type database []storage.Series
+
+// newSeries returns a series with a sample a minute, from minute 0, in Prometheus' notation: NAME{LABELS} SAMPLES.
+func newSeries(t *testing.T, text string) storage.Series {
+	t.Helper()
+	name, values, err := parser.NewParser(parser.Options{}).ParseSeriesDesc(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	chunk := chunkenc.NewXORChunk()
+	appender, err := chunk.Appender()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for minute, value := range values {
+		if !value.Omitted {
+			appender.Append(0, (time.Duration(minute) * time.Minute).Milliseconds(), value.Value)
+		}
+	}
+	return &storage.SeriesEntry{Lset: name, SampleIteratorFn: chunk.Iterator}
+}
+
+// Querier implements storage.Queryable.
+func (d database) Querier(_, _ int64) (storage.Querier, error) {
+	return &storage.MockQuerier{SelectMockFunction: d.find}, nil
+}
+
+// find returns the matching series in the order of their labels.
+func (d database) find(_ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	found := &seriesSet{}
+	for _, series := range d {
+		if !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(series.Labels().Get(m.Name)) }) {
+			found.remaining = append(found.remaining, series)
+		}
+	}
+	slices.SortFunc(found.remaining, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })
+	return found
+}
+
+// seriesSet iterates over series.
+type seriesSet struct {
+	current   storage.Series
+	remaining []storage.Series
+}
+
+// Next implements storage.SeriesSet.
+func (s *seriesSet) Next() bool {
+	if len(s.remaining) == 0 {
+		return false
+	}
+	s.current, s.remaining = s.remaining[0], s.remaining[1:]
+	return true
+}
+
+// At implements storage.SeriesSet.
+func (s *seriesSet) At() storage.Series { return s.current }
+
+// Err implements storage.SeriesSet.
+func (s *seriesSet) Err() error { return nil }
+
+// Warnings implements storage.SeriesSet.
+func (s *seriesSet) Warnings() annotations.Annotations { return nil }
