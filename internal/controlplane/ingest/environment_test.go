@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -33,8 +34,10 @@ type faultySource struct {
 	t       *testing.T
 	mu      sync.Mutex
 	failure error
-	lists   int
-	open    []watch.Interface
+	// watchFailure makes only watches fail.
+	watchFailure error
+	lists        int
+	open         []watch.Interface
 }
 
 // newFaultySource returns a source of objects without a failure. It ends with the test.
@@ -59,6 +62,13 @@ func (f *faultySource) fail(err error) {
 	f.open = nil
 }
 
+// listCount returns the number of lists so far.
+func (f *faultySource) listCount() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lists
+}
+
 // ListWithContext implements cache.ListerWithContext. It fails the test if a real API server could answer with old
 // objects: version 0 means any version, and pages are of exactly the given version
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/#semantics-for-get-and-list).
@@ -79,8 +89,8 @@ func (f *faultySource) ListWithContext(_ context.Context, options metav1.ListOpt
 func (f *faultySource) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.failure != nil {
-		return nil, f.failure
+	if err := cmp.Or(f.failure, f.watchFailure); err != nil {
+		return nil, err
 	}
 	opened, err := f.Watch(options)
 	f.open = append(f.open, opened)
@@ -111,6 +121,7 @@ type environment struct {
 	chains          map[string]string // the published certificates by host
 	holdCluster     string            // the published cluster of calls of the interceptor
 	refuse          error
+	panicOnPublish  bool
 	publishDuration time.Duration // of one publication
 }
 
@@ -139,6 +150,9 @@ func (s *environment) Assign(proxies map[model.Fleet][]model.Proxy) {
 func (s *environment) record(fleet model.Fleet) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.panicOnPublish {
+		panic("a bug")
+	}
 	if s.refuse != nil {
 		return s.refuse
 	}

@@ -1,8 +1,10 @@
 package ingest_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"syscall"
@@ -152,6 +154,9 @@ func TestOutageOfTheAPIServer(t *testing.T) {
 	for _, failure := range []error{
 		syscall.ECONNREFUSED,
 		apierrors.NewInternalError(errors.New("etcd is away")),
+		apierrors.NewGenericServerResponse(http.StatusBadGateway, "GET", schema.GroupResource{}, "", "bad gateway", 0, true),
+		apierrors.NewServiceUnavailable("no API server behind the load balancer"),
+		apierrors.NewTimeoutError("gateway timeout", 0),
 		apierrors.NewTooManyRequests("slow down", 1),
 		apierrors.NewResourceExpired("410 Gone"),
 		errors.New("connection reset by peer"),
@@ -177,12 +182,90 @@ func TestOutageOfTheAPIServer(t *testing.T) {
 				if got := s.publications() - before; got == 0 {
 					t.Error("the change is not published 2 s after the outage")
 				}
-				if failure == syscall.ECONNREFUSED && s.slices.lists > 1 { //nolint:errorlint // compares with the table's own value
+				if !apierrors.IsResourceExpired(failure) && s.slices.lists > 1 {
 					t.Errorf("%d lists: a watch can continue where it was interrupted", s.slices.lists)
 				}
 			})
 		})
 	}
+}
+
+// TestListsOfAnOverloadedAPIServer counts the lists of one source in an hour of an outage. While the API server answers
+// with errors, each list may cost it all objects. While it is not running, a list costs nothing.
+func TestListsOfAnOverloadedAPIServer(t *testing.T) {
+	for _, test := range []struct {
+		failure  error
+		min, max int
+	}{
+		{apierrors.NewInternalError(errors.New("etcd is away")), 120, 210},
+		{apierrors.NewServiceUnavailable("overloaded"), 120, 210},
+		{apierrors.NewTimeoutError("too slow", 0), 120, 210},
+		{context.DeadlineExceeded, 120, 210},
+		{syscall.ECONNREFUSED, 7000, 13000},
+	} {
+		t.Run(test.failure.Error(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newEnvironment(t)
+				s.slices.fail(test.failure)
+				defer s.run(t)()
+				time.Sleep(time.Hour) // The clock is synctest's, here and below.
+				if lists := s.slices.listCount(); lists < test.min || lists > test.max {
+					t.Errorf("%d lists, want %d to %d", lists, test.min, test.max)
+				}
+				s.slices.fail(nil)
+				time.Sleep(30 * time.Second)
+				select {
+				case <-s.loop.Seeded():
+				default:
+					t.Error("not seeded 30 s after the outage")
+				}
+			})
+		})
+	}
+}
+
+// TestPausesBeginAgain has an outage of an hour, and later lists that fail for a second: their end is noticed soon.
+func TestPausesBeginAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, overloaded := newEnvironment(t), apierrors.NewInternalError(errors.New("etcd is away"))
+		s.slices.fail(overloaded)
+		defer s.run(t)()
+		time.Sleep(time.Hour) // The clock is synctest's, here and below.
+		s.slices.fail(nil)
+		time.Sleep(time.Hour)
+		s.slices.fail(apierrors.NewResourceExpired("410 Gone")) // The next attempt is a list.
+		time.Sleep(100 * time.Millisecond)
+		s.slices.fail(overloaded)
+		time.Sleep(time.Second)
+		s.slices.fail(nil)
+		s.slices.Modify(slice("shop", "10.0.0.2"))
+		before := s.publications()
+		time.Sleep(2 * time.Second)
+		if s.publications() == before {
+			t.Error("the change is not published 2 s after a short outage")
+		}
+	})
+}
+
+// TestVersionOfARestoredBackup has an API server that has lost versions, so that watches fail until there is a new list.
+func TestVersionOfARestoredBackup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tooLarge := apierrors.NewTimeoutError("Too large resource version", 1)
+		tooLarge.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
+		s := newEnvironment(t)
+		defer s.run(t)()
+		time.Sleep(time.Second) // The clock is synctest's, here and below.
+		s.slices.mu.Lock()
+		s.slices.watchFailure = tooLarge
+		s.slices.mu.Unlock()
+		s.slices.fail(nil) // closes the watches
+		s.slices.Modify(slice("shop", "10.0.0.2"))
+		before := s.publications()
+		time.Sleep(5 * time.Second)
+		if s.publications() == before {
+			t.Error("the change is not published: no list has replaced the watches that fail")
+		}
+	})
 }
 
 func TestFailedPublicationIsReportedAndRetried(t *testing.T) {

@@ -2,9 +2,11 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
+	"net/http"
 	"sync"
 	"time"
 
@@ -20,18 +22,33 @@ import (
 const (
 	// listDeadline is the timeout of one list request.
 	listDeadline = 30 * time.Second
-	// minRetryPause and maxRetryPause are the minimum and maximum pause before a failed list or watch is retried; the
-	// pause doubles in between. The reflector's own backoff grows to a minute, which would delay the detection of a
-	// recovered API server. An API server that has just started may reject requests with 403 until it has loaded its RBAC
-	// rules. Each pause is extended by up to two thirds, so that sources do not retry simultaneously.
+	// minRetryPause is the first pause before a failed list or watch is retried. The pause doubles up to a maximum that
+	// depends on the error, see retryPauses. Each pause is extended by up to two thirds, so that sources do not retry
+	// simultaneously.
 	minRetryPause = 75 * time.Millisecond
-	maxRetryPause = 300 * time.Millisecond
 	retryJitter   = 2. / 3
-	// maxOptionalRetryPause is the maximum pause of optional sources, which may be missing permanently, and
-	// maxForbiddenRetryPause their maximum pause while they are forbidden. There may be one for each object, and a
-	// permission is granted by a person.
-	maxOptionalRetryPause  = 7500 * time.Millisecond
-	maxForbiddenRetryPause = 5 * time.Minute
+	// maxRefusedPause applies while the API server is not running, or rejects a list without reading objects. Both cost
+	// it almost nothing, and a recovered API server is noticed immediately. One that has just started may reject requests
+	// with 403 until it has loaded its RBAC rules.
+	maxRefusedPause = 300 * time.Millisecond
+	// maxWatchPause applies to watches: with the extension it is 2 s. A watch costs the API server little, and without it
+	// proxies have old endpoints, for example after the errors of a load balancer in front of the API server.
+	maxWatchPause = 1200 * time.Millisecond
+	// maxFailedPause applies to lists that fail for other reasons, such as 500, 503 and timeouts: with the extension it is
+	// 30 s. Lists of all objects would keep an overloaded API server overloaded.
+	maxFailedPause = 18 * time.Second
+	// maxOptionalPause is the maximum pause of optional sources, which may be missing permanently, and maxForbiddenPause
+	// their maximum pause while they are forbidden. There may be one for each object, and a permission is granted by a
+	// person.
+	maxOptionalPause  = 7500 * time.Millisecond
+	maxForbiddenPause = 5 * time.Minute
+	// stablePeriod is how long a watch has to be open until the pauses begin at minRetryPause again.
+	stablePeriod = 30 * time.Second
+	// minWatchInterval is the minimum time between the starts of two watches without a list in between.
+	minWatchInterval = time.Second
+	// watchRetryLimit is how long a failed watch is retried from the same version before a list. Some of its errors may
+	// depend on the version.
+	watchRetryLimit = 5 * time.Minute
 	// resyncPeriod only has to be above zero, because Resync does nothing. Without a period, reflectors wait for a
 	// process-wide channel, which stops the clock of testing/synctest.
 	resyncPeriod = 24 * time.Hour
@@ -68,8 +85,10 @@ type source struct {
 	// notify, if not nil, is called when the error changes or disappears. It must not block.
 	notify func()
 
-	mu  sync.Mutex
-	err error // of the last attempt, nil after a success
+	mu         sync.Mutex
+	err        error     // of the last attempt, nil after a success
+	openedAt   time.Time // of the last watch
+	listFailed bool      // the last list failed
 }
 
 // run lists and watches until ctx ends. A failure is logged, counted, retained for Loop.Waiting and retried.
@@ -78,21 +97,23 @@ func (s *source) run(ctx context.Context) {
 	reflector := cache.NewReflectorWithOptions(listWatch, s.object, s.store, cache.ReflectorOptions{
 		Name: s.resource, TypeDescription: s.resource, ResyncPeriod: resyncPeriod,
 	})
-	backoff, forbidden := s.newBackoff(), newBackoff(maxForbiddenRetryPause)
+	reflector.MaxInternalErrorRetryDuration = watchRetryLimit // of watches
+	pauses := s.newRetryPauses()
 	var logged time.Time
 	for ctx.Err() == nil {
 		err := reflector.ListAndWatchWithContext(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		next := backoff
-		if err == nil {
-			backoff, forbidden = s.newBackoff(), newBackoff(maxForbiddenRetryPause)
-			next = backoff
-		} else {
-			if s.isOptional && apierrors.IsForbidden(err) {
-				next = forbidden
-			}
+		isStable, listFailed := s.lastAttempt()
+		if isStable {
+			pauses = s.newRetryPauses()
+		}
+		next := pauses.watch
+		if listFailed || s.isOptional && apierrors.IsForbidden(err) {
+			next = pauses.afterList(err)
+		}
+		if err != nil {
 			err = s.wrapError(err)
 			changed := s.setError(err)
 			if now := time.Now(); changed || !s.isOptional && now.Sub(logged) >= logInterval {
@@ -106,6 +127,16 @@ func (s *source) run(ctx context.Context) {
 		case <-time.After(next.Step()):
 		}
 	}
+}
+
+// lastAttempt reports whether the last watch was open for stablePeriod, and whether the last list failed. Later calls
+// return false until the next watch or list.
+func (s *source) lastAttempt() (isStable, listFailed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	isStable, listFailed = !s.openedAt.IsZero() && time.Since(s.openedAt) >= stablePeriod, s.listFailed
+	s.openedAt, s.listFailed = time.Time{}, false
+	return isStable, listFailed
 }
 
 // setError stores the error of the last attempt, nil for a success, and reports whether it differs from the previous
@@ -187,21 +218,35 @@ func (s *source) list(ctx context.Context, options metav1.ListOptions) (runtime.
 	if err == nil {
 		s.setError(nil)
 	}
+	s.mu.Lock()
+	s.listFailed = err != nil
+	s.mu.Unlock()
 	return list, err
 }
 
-// watch opens a watch. While the API server is unavailable or sheds load, it retries from the same version, so that
-// an outage needs no new list.
+// watch opens a watch. While the API server is unavailable or overloaded, it retries from the same version, so that an
+// outage needs no new list.
 func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	backoff := s.newBackoff()
+	if err := s.awaitWatchInterval(ctx); err != nil {
+		return nil, err
+	}
+	pauses, started := s.newRetryPauses(), time.Now()
 	for {
 		opened, err := s.listWatch.WatchWithContext(ctx, options)
 		if err == nil {
 			s.setError(nil)
+			s.mu.Lock()
+			s.openedAt = time.Now()
+			s.mu.Unlock()
 			return opened, nil
 		}
-		if !utilnet.IsConnectionRefused(err) && !apierrors.IsTooManyRequests(err) {
+		isRefused := utilnet.IsConnectionRefused(err)
+		if !isRefused && (!isTransient(err) || time.Since(started) > watchRetryLimit) {
 			return nil, err
+		}
+		next := pauses.watch
+		if isRefused {
+			next = pauses.refused
 		}
 		if s.setError(s.wrapError(err)) {
 			s.logger.WarnContext(ctx, "watch rejected, retrying", "resource", s.resource, "error", err)
@@ -210,17 +255,70 @@ func (s *source) watch(ctx context.Context, options metav1.ListOptions) (watch.I
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(backoff.Step()):
+		case <-time.After(next.Step()):
 		}
 	}
 }
 
-// newBackoff returns the pauses between attempts.
-func (s *source) newBackoff() *wait.Backoff {
-	if s.isOptional {
-		return newBackoff(maxOptionalRetryPause)
+// awaitWatchInterval waits until minWatchInterval after the start of the last watch: the reflector opens the next one
+// without a pause if a watch ends with an error.
+func (s *source) awaitWatchInterval(ctx context.Context) error {
+	s.mu.Lock()
+	openedAt := s.openedAt
+	s.mu.Unlock()
+	if openedAt.IsZero() {
+		return nil
 	}
-	return newBackoff(maxRetryPause)
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(minWatchInterval - time.Since(openedAt)):
+		return nil
+	}
+}
+
+// isTransient reports whether a watch can continue from the same version after an error: those of networks and load
+// balancers, and 5xx and 429 of an API server.
+func isTransient(err error) bool {
+	if apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) { // such as after a restored backup
+		return false
+	}
+	var answer apierrors.APIStatus
+	if !errors.As(err, &answer) {
+		return true
+	}
+	code := answer.Status().Code
+	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests
+}
+
+// retryPauses are the pauses before retries. Each kind grows separately.
+type retryPauses struct{ watch, refused, failed, forbidden *wait.Backoff }
+
+// newRetryPauses returns the pauses of a source from the start.
+func (s *source) newRetryPauses() retryPauses {
+	if s.isOptional {
+		return retryPauses{
+			watch: newBackoff(maxOptionalPause), refused: newBackoff(maxOptionalPause), failed: newBackoff(maxFailedPause),
+			forbidden: newBackoff(maxForbiddenPause),
+		}
+	}
+	return retryPauses{
+		watch: newBackoff(maxWatchPause), refused: newBackoff(maxRefusedPause), failed: newBackoff(maxFailedPause),
+		forbidden: newBackoff(maxRefusedPause),
+	}
+}
+
+// afterList returns the pauses after a failed list.
+func (p retryPauses) afterList(err error) *wait.Backoff {
+	switch {
+	case apierrors.IsForbidden(err):
+		return p.forbidden
+	case utilnet.IsConnectionRefused(err), apierrors.IsUnauthorized(err), apierrors.IsNotFound(err),
+		apierrors.IsResourceExpired(err):
+		return p.refused
+	default:
+		return p.failed
+	}
 }
 
 // newBackoff returns pauses that grow up to a limit.
