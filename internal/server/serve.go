@@ -18,6 +18,10 @@ const (
 	writeTimeout      = 2 * time.Minute
 	idleTimeout       = 2 * time.Minute
 	maxHeaderBytes    = 64 << 10
+	// maxStreams limits the requests of one HTTP/2 connection, and receiveBuffer the bytes of their bodies that no
+	// handler has read.
+	maxStreams    = 64
+	receiveBuffer = 64 << 10
 	// httpDrain is how long active requests can take when a server stops.
 	httpDrain = 2 * time.Second
 )
@@ -32,7 +36,12 @@ func ServeHTTP(ctx context.Context, listener net.Listener, handler http.Handler,
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          maxStreams,
+			MaxReceiveBufferPerConnection: receiveBuffer,
+			MaxReceiveBufferPerStream:     receiveBuffer,
+		},
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
