@@ -35,8 +35,8 @@ func Remove(ctx context.Context, s cluster.Settings) error {
 }
 
 // untilEmpty repeats a removal during which another process added a file, for about endGrace. This happens if the
-// command that started the cluster is killed before the supervisor has its lock: nobody finds that supervisor yet, and
-// it writes its first files. The repetition finds its lock.
+// command that started the cluster is killed before the supervisor has its lock: that supervisor cannot be found yet,
+// and writes its first files. The repetition finds its lock.
 func untilEmpty(ctx context.Context, remove func() error) error {
 	for repetition := time.Duration(0); ; repetition++ {
 		err := remove()

@@ -215,7 +215,8 @@ func TestWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		`spec.triggers[0].metadata.port "http": use a whole number from 1 to 65535, or portName for a name`,
+		`spec.triggers[0].metadata.port "http": not a number from 1 to 65535: use portName for a name; ` +
+			`a new object gets portName http, an existing one keeps its own`,
 		`spec.triggers[0].metadata.pathPrefix "/a": unknown key, ignored; did you mean pathPrefixes?`,
 	}
 	if diff := cmp.Diff(want, said.said); diff != "" {

@@ -347,7 +347,7 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 	return errors.Join(
 		mgr.Add(grants),
 		mgr.Add(prober),
-		a.classes.setUp(), a.policies.setUp(), a.alphaPolicies.setUp(),
+		a.classes.setUp(), a.policies.setUp(), a.alphaPolicies.setUpUnless(a.policies), // in this order
 		optional.watch(apis.RolloutKind(), &apis.Rollout{}, enqueueNamespaces(routedNamespaces),
 			predicate.Funcs{UpdateFunc: routingChanged}),
 		optional.watch(apis.HTTPRouteKind(), &apis.HTTPRoute{}, enqueueNamespaces(ownNamespace),

@@ -70,6 +70,12 @@ func (k *kindCache) setUp() error {
 	return errors.Join(k.manager.Add(k), whenInstalled(k.manager, k.kind, k.watch))
 }
 
+// setUpUnless is setUp for an earlier version of a kind, which is not read once the later one is.
+func (k *kindCache) setUpUnless(later *kindCache) error {
+	isReplaced := func() bool { return later.hasSynced.Load() != nil }
+	return errors.Join(k.manager.Add(k), whenInstalledUnless(k.manager, k.kind, isReplaced, k.watch))
+}
+
 // Start runs the cache until ctx is canceled. The cache waits for its handlers, and the controller may no longer
 // receive what they send.
 func (k *kindCache) Start(ctx context.Context) error {

@@ -44,6 +44,17 @@ func (l *optionalKinds) isInstalled(kind schema.GroupVersionKind) bool {
 // the kind, so that the first reconciliation has complete data. Otherwise it calls it as soon as the API server
 // does.
 func whenInstalled(mgr manager.Manager, kind schema.GroupVersionKind, watch func() error) error {
+	return whenInstalledUnless(mgr, kind, func() bool { return false }, watch)
+}
+
+// whenInstalledUnless is whenInstalled for a kind that is not needed any more, and not asked for, once isReplaced
+// returns true.
+func whenInstalledUnless(
+	mgr manager.Manager, kind schema.GroupVersionKind, isReplaced func() bool, watch func() error,
+) error {
+	if isReplaced() {
+		return nil
+	}
 	isInstalled := func() (bool, error) {
 		_, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) {
@@ -60,6 +71,9 @@ func whenInstalled(mgr manager.Manager, kind schema.GroupVersionKind, watch func
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		poll := func(context.Context) (bool, error) {
+			if isReplaced() {
+				return true, nil
+			}
 			installed, err := isInstalled()
 			if err != nil {
 				mgr.GetLogger().Error(err, "check of an optional kind failed", "kind", kind.Kind)
@@ -68,6 +82,9 @@ func whenInstalled(mgr manager.Manager, kind schema.GroupVersionKind, watch func
 		}
 		if err := wait.PollUntilContextCancel(ctx, pollInterval, true, poll); err != nil {
 			return nil //nolint:nilerr // the only error is a canceled context
+		}
+		if isReplaced() {
+			return nil
 		}
 		return watch()
 	}))
