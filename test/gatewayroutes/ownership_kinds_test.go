@@ -124,7 +124,7 @@ func TestAuthorChangesKinds(t *testing.T) {
 			reconcile(t, gateway, k.config, 20)
 			a.checkKind("in the canary", 1, "80:20")
 			a.checkOwners("in the canary", rules, httpso.FieldManager)
-			a.conflicts("in the canary", k.manifest(2, 100, 0), ".spec.rules")
+			a.conflicts("in the canary", k.manifest(2, 100, 0), gatewayapi.FieldManager, ".spec.rules")
 			if err := a.apply(k.manifest(2, 100, 0), true); err != nil {
 				t.Fatal(err)
 			}
@@ -232,7 +232,7 @@ func TestAuthorChangesManagedRules(t *testing.T) {
 				playSteps(t, gateway, rollout, 20)
 				count("in the canary", several)
 				a.checkOwners("in the canary", rules, httpso.FieldManager)
-				a.conflicts("in the canary", k.manifest(first, 100, 0), ".spec.rules")
+				a.conflicts("in the canary", k.manifest(first, 100, 0), gatewayapi.FieldManager, ".spec.rules")
 				if err := a.apply(k.manifest(first, 100, 0), true); err != nil {
 					t.Fatal(err)
 				}

@@ -138,7 +138,7 @@ func TestAuthorChangesSessions(t *testing.T) {
 	a.mustApply("without sessions", stickyRoute(route.HTTPRoute, "/a", ""))
 	reconcile(t, gateway, config, 20)
 	a.checkSplit("in the canary", 20, bySide)
-	a.conflicts("in the canary", stickyRoute(route.HTTPRoute, "/b", ""), ".spec.rules")
+	a.conflicts("in the canary", stickyRoute(route.HTTPRoute, "/b", ""), gatewayapi.FieldManager, ".spec.rules")
 	if err := a.apply(stickyRoute(route.HTTPRoute, "/b", ""), true); err != nil {
 		t.Fatal(err)
 	}
