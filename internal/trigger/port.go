@@ -43,8 +43,7 @@ func (t *Trigger) choosePort(metadata map[string]string, problems []Problem) []P
 	if t.PortName != "" {
 		guess = KeyPortName + " " + t.PortName
 	}
-	other.Guess(guess)
-	return append(problems, other)
+	return append(problems, other.Guessed(guess))
 }
 
 // digits and letters are those of the name of a port.

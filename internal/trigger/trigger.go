@@ -132,10 +132,12 @@ const maxShownValue = 80
 // keepsOwn follows what applies to a new object in the text of a Problem.
 const keepsOwn = ", an existing one keeps its own"
 
-// Guess marks the problem as ignored, because a new object gets a guessed value. An existing one keeps its own.
-func (p *Problem) Guess(value string) {
+// Guessed returns the problem as an ignored one, because a new object gets a guessed value. An existing one keeps its
+// own.
+func (p Problem) Guessed(value string) Problem {
 	p.Ignored, p.IsGuess = true, true
 	p.Fix += "; a new object gets " + value + keepsOwn
+	return p
 }
 
 // String returns key, value and fix.

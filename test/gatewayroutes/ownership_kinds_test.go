@@ -13,7 +13,6 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
-	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
@@ -123,7 +122,7 @@ func TestAuthorChangesKinds(t *testing.T) {
 
 			reconcile(t, gateway, k.config, 20)
 			a.checkKind("in the canary", 1, "80:20")
-			a.checkOwners("in the canary", rules, httpso.FieldManager)
+			a.checkOwners("in the canary", rules, gatewayapi.FieldManager)
 			a.conflicts("in the canary", k.manifest(2, 100, 0), gatewayapi.FieldManager, ".spec.rules")
 			if err := a.apply(k.manifest(2, 100, 0), true); err != nil {
 				t.Fatal(err)
@@ -231,7 +230,7 @@ func TestAuthorChangesManagedRules(t *testing.T) {
 				first, second := 2*round+1, 2*round+2
 				playSteps(t, gateway, rollout, 20)
 				count("in the canary", several)
-				a.checkOwners("in the canary", rules, httpso.FieldManager)
+				a.checkOwners("in the canary", rules, gatewayapi.FieldManager)
 				a.conflicts("in the canary", k.manifest(first, 100, 0), gatewayapi.FieldManager, ".spec.rules")
 				if err := a.apply(k.manifest(first, 100, 0), true); err != nil {
 					t.Fatal(err)

@@ -230,7 +230,7 @@ func (w *Want) addTriggerProblems(problems []trigger.Problem, stable, where stri
 	for i := range problems {
 		problem := &problems[i]
 		if problem.Key == trigger.KeyService && !problem.Ignored && stable != "" {
-			problem.Guess("the stable Service " + stable + " of the Rollout")
+			*problem = problem.Guessed("the stable Service " + stable + " of the Rollout")
 		}
 		reason := httpv1alpha1.ReasonInvalidTrigger
 		if problem.Ignored {
