@@ -79,7 +79,7 @@ func (c *guideRun) ask(ctx context.Context, u *user) (version string, isSet bool
 	for _, cookie := range response.Cookies() {
 		isSet = isSet || strings.HasPrefix(cookie.Name, sessionCookie)
 	}
-	return string(body), isSet, nil
+	return strings.Trim(string(body), "\"\n"), isSet, nil // a string in JSON
 }
 
 // awaitSessions waits until the proxy sets the cookie for new users, or no longer does, many times in a row: its workers
