@@ -311,7 +311,7 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	a.ListGrants = grants.read
+	a.ListGrants = listGrants(grants)
 	if err := a.cacheInputs(mgr); err != nil {
 		return err
 	}
@@ -345,8 +345,7 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 	optional := &optionalKinds{manager: mgr, controller: running}
 	a.IsInstalled = optional.isInstalled
 	return errors.Join(
-		mgr.Add(grants),
-		mgr.Add(prober),
+		mgr.Add(prober), grants.setUp(),
 		a.classes.setUp(), a.policies.setUp(), a.alphaPolicies.setUpUnless(a.policies), // in this order
 		optional.watch(apis.RolloutKind(), &apis.Rollout{}, enqueueNamespaces(routedNamespaces),
 			predicate.Funcs{UpdateFunc: routingChanged}),
@@ -370,12 +369,16 @@ func newProber() (*probe.Prober, <-chan event.GenericEvent) {
 // enqueueNamespaces enqueues the namespaces that an object affects.
 func enqueueNamespaces(about func(client.Object) []string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
-		var requests []reconcile.Request
-		for _, name := range about(object) {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
-		}
-		return requests
+		return requestsFor(about(object))
 	})
+}
+
+// requestsFor returns a request for each of some namespaces.
+func requestsFor(namespaces []string) (requests []reconcile.Request) {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(namespaces))) {
+		requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
+	}
+	return requests
 }
 
 // ownNamespace returns the namespace of an object.

@@ -6,7 +6,6 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -52,7 +51,7 @@ func (a *AutowireReconciler) isWatched(from *kindCache, kind schema.GroupVersion
 	if from == nil {
 		return a.IsInstalled(kind)
 	}
-	return from.hasSynced.Load() != nil
+	return from.isWatched()
 }
 
 // ingressClasses reads the IngressClasses. problem is why they cannot be read, empty if they can.
@@ -112,16 +111,4 @@ func (a *AutowireReconciler) policyNamespaces(ctx context.Context, policy client
 		names = append(names, routes.Items[i].Namespace)
 	}
 	return requestsFor(names)
-}
-
-// requestsFor returns a request for each of some namespaces.
-func requestsFor(namespaces []string) (requests []reconcile.Request) {
-	seen := map[string]bool{}
-	for _, name := range namespaces {
-		if !seen[name] {
-			seen[name] = true
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
-		}
-	}
-	return requests
 }

@@ -72,8 +72,7 @@ func (k *kindCache) setUp() error {
 
 // setUpUnless is setUp for an earlier version of a kind, which is not read once the later one is.
 func (k *kindCache) setUpUnless(later *kindCache) error {
-	isReplaced := func() bool { return later.hasSynced.Load() != nil }
-	return errors.Join(k.manager.Add(k), whenInstalledUnless(k.manager, k.kind, isReplaced, k.watch))
+	return errors.Join(k.manager.Add(k), whenInstalledUnless(k.manager, k.kind, later.isWatched, k.watch))
 }
 
 // Start runs the cache until ctx is canceled. The cache waits for its handlers, and the controller may no longer
@@ -120,6 +119,15 @@ func (k *kindCache) watch() error {
 	return nil
 }
 
+// isWatched reports whether the objects are watched, which they are once the kind is installed.
+func (k *kindCache) isWatched() bool { return k.hasSynced.Load() != nil }
+
+// isSynced reports whether the objects have been read.
+func (k *kindCache) isSynced() bool {
+	hasSynced := k.hasSynced.Load()
+	return hasSynced != nil && (*hasSynced)()
+}
+
 // isUpdated reports whether an update of an object is more than one of its status.
 func isUpdated(before, after any) bool {
 	old, isObject := before.(client.Object)
@@ -139,9 +147,7 @@ func (k *kindCache) notify(object client.Object) {
 // failed records that the objects could not be listed or watched. It is a toolscache.WatchErrorHandlerWithContext.
 func (k *kindCache) failed(_ context.Context, _ *toolscache.Reflector, err error) {
 	logger := k.manager.GetLogger().WithValues("kind", k.kind.Kind)
-	hasSynced := k.hasSynced.Load()
-	isRead := hasSynced != nil && (*hasSynced)()
-	isForbidden := apierrors.IsForbidden(err)
+	isRead, isForbidden := k.isSynced(), apierrors.IsForbidden(err)
 	if !isForbidden && (isRead || k.failures.Add(1) < failuresUntilReport) {
 		logger.V(1).Info("watch of an optional kind failed and is repeated", "error", err)
 		return
@@ -158,7 +164,7 @@ func (k *kindCache) failed(_ context.Context, _ *toolscache.Reflector, err error
 	}
 	logger.Error(err, "objects of an optional kind cannot be read",
 		"effect", "the agent wires no other backend for which they matter", "fix", problem)
-	if hasSynced != nil && k.problem.Swap(&problem) == nil {
+	if k.isWatched() && k.problem.Swap(&problem) == nil {
 		k.notify(k.object)
 	}
 }
@@ -177,11 +183,10 @@ func (k *kindCache) resource() string {
 func (k *kindCache) list(ctx context.Context, into client.ObjectList, options ...client.ListOption) (
 	problem string, err error,
 ) {
-	hasSynced := k.hasSynced.Load()
-	if hasSynced == nil {
+	switch {
+	case !k.isWatched():
 		return "", nil
-	}
-	if (*hasSynced)() {
+	case k.isSynced():
 		return "", k.cache.List(ctx, into, options...)
 	}
 	if problem := k.problem.Load(); problem != nil {

@@ -380,11 +380,7 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 
 // requests returns the requests for those of the namespaces in which proxies are installed.
 func (p *ProxyReconciler) requests(namespaces ...string) []reconcile.Request {
-	var requests []reconcile.Request
-	for _, name := range slices.Compact(namespaces) {
-		if len(p.Namespaces) == 0 || slices.Contains(p.Namespaces, name) {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
-		}
-	}
-	return requests
+	return requestsFor(slices.DeleteFunc(namespaces, func(name string) bool {
+		return len(p.Namespaces) > 0 && !slices.Contains(p.Namespaces, name)
+	}))
 }

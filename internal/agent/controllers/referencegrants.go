@@ -5,18 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -26,75 +21,23 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 )
 
-// grants caches the ReferenceGrants of one namespace. It uses a separate cache, because the agent has no
-// permission for other namespaces. Without permission for this one, nothing else must wait for it. It is a
-// manager.Runnable.
-type grants struct {
-	cache   cache.Cache
-	manager manager.Manager
-	// hasSynced is set once the ReferenceGrants are watched.
-	hasSynced atomic.Pointer[toolscache.InformerSynced]
-	// changed receives each ReferenceGrant that changes.
-	changed chan event.GenericEvent
+// newGrants returns the cache of the ReferenceGrants of one namespace. The agent has no permission for others.
+func newGrants(mgr manager.Manager, namespace string) (*kindCache, error) {
+	return newKindCache(mgr, apis.ReferenceGrantKind(), &apis.ReferenceGrant{}, []string{namespace})
 }
 
-// newGrants returns the cache for a namespace.
-func newGrants(mgr manager.Manager, namespace string) (*grants, error) {
-	grantCache, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultTransform: cache.TransformStripManagedFields(),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("create the cache of ReferenceGrants: %w", err)
-	}
-	return &grants{cache: grantCache, manager: mgr, changed: make(chan event.GenericEvent)}, nil
-}
-
-// Start watches the ReferenceGrants from the installation of the Gateway API until ctx is canceled.
-func (g *grants) Start(ctx context.Context) error {
-	installed := func(context.Context) (bool, error) {
-		kind := apis.ReferenceGrantKind()
-		_, err := g.manager.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
-		return err == nil, nil // retried on errors
-	}
-	if err := wait.PollUntilContextCancel(ctx, pollInterval, true, installed); err != nil {
-		return nil //nolint:nilerr // the only error is a canceled context
-	}
-	informer, err := g.cache.GetInformer(ctx, &apis.ReferenceGrant{}, cache.BlockUntilSynced(false))
-	if err != nil {
-		return fmt.Errorf("watch ReferenceGrants: %w", err)
-	}
-	notify := func(object any) {
-		if last, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-			object = last.Obj
+// listGrants returns AutowireReconciler.ListGrants from a cache.
+func listGrants(grants *kindCache) func(context.Context) (all []apis.ReferenceGrant, synced bool, err error) {
+	return func(ctx context.Context) (all []apis.ReferenceGrant, synced bool, err error) {
+		if !grants.isSynced() {
+			return nil, false, nil
 		}
-		if grant, ok := object.(*apis.ReferenceGrant); ok {
-			select {
-			case g.changed <- event.GenericEvent{Object: grant}:
-			case <-ctx.Done():
-			}
+		var list apis.ReferenceGrantList
+		if err := grants.cache.List(ctx, &list); err != nil {
+			return nil, false, fmt.Errorf("read ReferenceGrants: %w", err)
 		}
+		return list.Items, true, nil
 	}
-	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: notify, UpdateFunc: func(_, after any) { notify(after) }, DeleteFunc: notify,
-	}); err != nil {
-		return fmt.Errorf("watch ReferenceGrants: %w", err)
-	}
-	synced := toolscache.InformerSynced(informer.HasSynced)
-	g.hasSynced.Store(&synced)
-	return g.cache.Start(ctx)
-}
-
-// read implements AutowireReconciler.ListGrants.
-func (g *grants) read(ctx context.Context) (all []apis.ReferenceGrant, synced bool, err error) {
-	if hasSynced := g.hasSynced.Load(); hasSynced == nil || !(*hasSynced)() {
-		return nil, false, nil
-	}
-	var list apis.ReferenceGrantList
-	if err := g.cache.List(ctx, &list); err != nil {
-		return nil, false, fmt.Errorf("read ReferenceGrants: %w", err)
-	}
-	return list.Items, true, nil
 }
 
 // grantedNamespaces returns the namespaces in spec.from of a ReferenceGrant.
@@ -122,12 +65,7 @@ func (a *AutowireReconciler) enqueueProxyUsers() handler.EventHandler {
 				}
 			}
 		}
-		slices.Sort(names)
-		var requests []reconcile.Request
-		for _, name := range slices.Compact(names) {
-			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: name}})
-		}
-		return requests
+		return requestsFor(names)
 	})
 }
 
