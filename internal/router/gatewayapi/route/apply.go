@@ -3,7 +3,6 @@ package route
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Apply returns object with the changes of want, and a Report. It does not modify object. Applying the same Intent to
@@ -82,8 +81,7 @@ func (d *draft) applyWeights(sources []*rule, weights Weights) error {
 // checkOwner returns an OwnedError if another Rollout is active on the route with one of the same Services.
 func (d *draft) checkOwner() error {
 	for _, rollout := range d.record.owners() {
-		namespace, _, _ := strings.Cut(rollout, "/")
-		if rollout == d.intent.Rollout || namespace != d.intent.Namespace {
+		if rollout == d.intent.Rollout || namespaceOf(rollout) != d.intent.Namespace {
 			continue
 		}
 		var common []string
@@ -109,9 +107,8 @@ func (d *draft) removeGone() error {
 		}
 		d.removeManaged(rollout)
 		d.warnUnmatched(rollout)
-		namespace, _, _ := strings.Cut(rollout, "/")
 		none := func(*rule) bool { return false }
-		if err := d.removeSessions(rollout, entry.sessions(namespace), none); err != nil {
+		if err := d.removeSessions(rollout, entry.sessions(rollout), none); err != nil {
 			return err
 		}
 		if err := d.removeDestinations(rollout, entry.Services, entry.Destinations); err != nil {

@@ -3,7 +3,6 @@ package route
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model/serviceport"
 )
@@ -236,7 +235,7 @@ func (d *draft) removeDestinations(rollout string, services, destinations []stri
 	if len(destinations) == 0 {
 		return nil
 	}
-	namespace, _, _ := strings.Cut(rollout, "/")
+	namespace := namespaceOf(rollout)
 	ours := func(ref map[string]any) bool { return d.isServiceOf(ref, namespace, services) }
 	added := func(ref map[string]any) bool { return d.isServiceOf(ref, namespace, destinations) }
 	for _, r := range d.rules {

@@ -14,6 +14,12 @@ import (
 // record is the content of Annotation: the Rollouts that are active on the route by "namespace/name".
 type record map[string]*entry
 
+// namespaceOf returns the namespace of a Rollout, which is also that of its Services.
+func namespaceOf(rollout string) string {
+	namespace, _, _ := strings.Cut(rollout, "/")
+	return namespace
+}
+
 // entry is what one Rollout owns on the route.
 type entry struct {
 	UID string `json:"uid,omitempty"`

@@ -145,7 +145,7 @@ type writtenSessions struct {
 // rule that the Intent's configuration explains. (The API's default weights do not add up to the total.)
 func (d *draft) ownSessions(sources []*rule) writtenSessions {
 	if entry, ok := d.record[d.intent.Rollout]; ok && (entry.Weighted || entry.Sessions != nil) {
-		return entry.sessions(d.intent.Namespace)
+		return entry.sessions(d.intent.Rollout)
 	}
 	written := writtenSessions{
 		namespace: d.intent.Namespace, services: []string{d.intent.Stable, d.intent.Canary}, rule: d.scope(),
@@ -172,9 +172,9 @@ func (d *draft) isSplit(source *rule) bool {
 	return weight(d.intent.Canary) > 0 && sum == total
 }
 
-// sessions returns the sessions of an entry of a Rollout of that namespace.
-func (e *entry) sessions(namespace string) writtenSessions {
-	return writtenSessions{value: e.Sessions, namespace: namespace, services: e.Services, rule: e.Rule}
+// sessions returns the sessions of the entry of a Rollout.
+func (e *entry) sessions(rollout string) writtenSessions {
+	return writtenSessions{value: e.Sessions, namespace: namespaceOf(rollout), services: e.Services, rule: e.Rule}
 }
 
 // hasSessions reports whether a rule has sessions that a Rollout has written: it is in the scope of the Rollout and has
@@ -307,8 +307,7 @@ func (d *draft) sessionClashOf(r *rule) error {
 func (d *draft) removeRolloutSessions(source, derived *rule) {
 	isWritten := d.sessions != nil && equal(source.fields[sessionField], any(d.sessions))
 	for rollout, entry := range d.record {
-		namespace, _, _ := strings.Cut(rollout, "/")
-		has, _, _ := d.hasSessions(source, entry.sessions(namespace)) // the backends of a source are valid
+		has, _, _ := d.hasSessions(source, entry.sessions(rollout)) // the backends of a source are valid
 		isWritten = isWritten || has
 	}
 	if isWritten {
