@@ -10,7 +10,10 @@ func NeedsProxy(object *httpv1alpha1.HTTPScaledObject) bool {
 		return true
 	}
 	value, hasAnnotation := object.Annotations[httpv1alpha1.AnnotationTrafficAutowire]
+	if !hasAnnotation {
+		return false
+	}
 	// The valid entries of an invalid list count.
 	parsed, _ := Parse(map[string]string{KeyTrafficAutowire: value})
-	return hasAnnotation && len(parsed.Autowire) > 0
+	return len(parsed.Autowire) > 0
 }

@@ -220,6 +220,9 @@ func (w *writer) readyProxies() map[model.Fleet]int {
 		return ready
 	}
 	for _, object := range w.objects {
+		if _, isKnown := ready[object.fleet]; isKnown {
+			continue // one object of a fleet decides
+		}
 		if _, isInstalled := w.fleets[object.fleet]; object.needsProxies(isInstalled) {
 			ready[object.fleet] = 0
 		}
