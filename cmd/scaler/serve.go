@@ -92,12 +92,6 @@ type process struct {
 // service is the name of the Service by which KEDA reaches the scaler.
 const service = "keda-add-ons-http-external-scaler"
 
-// Limits of the connections to the gRPC port. KEDA has one for all triggers.
-const (
-	maxConnections = 1024
-	maxPerAddress  = 128
-)
-
 // newProcess assembles the scaler without starting it.
 func newProcess(
 	chosen settings, config *rest.Config, demand demandSource, registry *prometheus.Registry, logger *slog.Logger,
@@ -175,7 +169,6 @@ func (p *process) serveGRPC(ctx context.Context) error {
 	p.logger.InfoContext(ctx, "listening", "port", "grpc", "address", listener.Addr().String())
 	p.health.SetReady()
 	p.setReadiness(grpc_health_v1.HealthCheckResponse_SERVING)
-	limits := server.ConnectionLimits{Total: maxConnections, PerAddress: maxPerAddress}
-	listener = server.LimitConnections(listener, limits, p.logger)
+	listener = server.LimitConnections(listener, server.DefaultConnectionLimits(), p.logger)
 	return server.ServeGRPC(ctx, "gRPC", listener, p.server, p.service.Close)
 }

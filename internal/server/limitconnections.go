@@ -15,6 +15,12 @@ type ConnectionLimits struct {
 	Total, PerAddress int
 }
 
+// DefaultConnectionLimits are the limits of ports with few clients: the kubelet, Prometheus, the API server, KEDA, or
+// the replicas of another component.
+func DefaultConnectionLimits() ConnectionLimits {
+	return ConnectionLimits{Total: 1024, PerAddress: 128}
+}
+
 // LimitConnections returns a listener that closes connections above limits immediately. If Total is reached, a new
 // connection replaces the newest connection of the address that has the most, unless its own address has as many: a few
 // clients with many connections cannot lock out others. It logs the addresses whose connections it closes as warnings,

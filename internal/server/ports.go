@@ -23,14 +23,7 @@ type Port struct {
 	TLS *tls.Config
 }
 
-// Limits of the connections of one Port. Clients have few: the kubelet, Prometheus, the API server, or the replicas of
-// another component.
-const (
-	maxConnections = 1024
-	maxPerAddress  = 128
-)
-
-// Open opens all ports or none, with limits of their connections, and returns the components that serve them. An error
+// Open opens all ports or none, with DefaultConnectionLimits, and returns the components that serve them. An error
 // is a *ListenError.
 func Open(ctx context.Context, logger *slog.Logger, ports ...Port) (components []Component, err error) {
 	var opened []net.Listener
@@ -47,7 +40,7 @@ func Open(ctx context.Context, logger *slog.Logger, ports ...Port) (components [
 		if err != nil {
 			return nil, err
 		}
-		listener = LimitConnections(listener, ConnectionLimits{Total: maxConnections, PerAddress: maxPerAddress}, logger)
+		listener = LimitConnections(listener, DefaultConnectionLimits(), logger)
 		opened = append(opened, listener)
 		logger.InfoContext(ctx, "listening", "port", port.Name, "address", listener.Addr().String())
 		if port.TLS != nil {
