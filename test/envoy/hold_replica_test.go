@@ -31,6 +31,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/samples"
 )
 
 // replica is a replica of the interceptor: it serves xDS and answers the external authorization calls of queued
@@ -152,19 +153,10 @@ func (r *replica) awaitQueued(t *testing.T, name string, count int) {
 // calls returns the number of answered calls by result.
 func (r *replica) calls(t *testing.T) map[string]int {
 	t.Helper()
-	families, err := r.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
 	counts := map[string]int{}
-	for _, family := range families {
-		if family.GetName() != "kedify_hold_requests_total" {
-			continue
-		}
-		for _, metric := range family.GetMetric() {
-			if count := int(metric.GetCounter().GetValue()); count > 0 {
-				counts[metric.GetLabel()[0].GetValue()] = count
-			}
+	for outcome, count := range samples.ByLabel(t, r.registry, "kedify_hold_requests_total", "outcome") {
+		if count > 0 {
+			counts[outcome] = int(count)
 		}
 	}
 	return counts

@@ -15,6 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/port"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/samples"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
@@ -46,7 +47,7 @@ func TestThousandsOfClusters(t *testing.T) {
 			sink := startSink(t, port.Open(t), metricObjects)
 			s := serve(t, "DELTA_GRPC", resources, append(test.changes, sinkAddressChange(t, sink.address))...)
 			s.await(t, resources)
-			counter := func(name string) float64 { return counterValue(t, sink.registry, "kedify_metric_sink_"+name+"_total") }
+			counter := func(name string) float64 { return samples.Value(t, sink.registry, "kedify_metric_sink_"+name+"_total") }
 			measure := func(state string) {
 				awaitFlush(t, sink)
 				begin, size, metrics := counter("messages"), counter("received_bytes"), counter("received_metrics")

@@ -22,6 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/port"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/samples"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
@@ -128,24 +129,7 @@ func TestDemand(t *testing.T) { //nolint:tparallel // in parallel with CPU-bound
 // requestsOf returns the number of requests of each backend.
 func requestsOf(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	requests := map[string]float64{}
-	for _, family := range families {
-		if family.GetName() != "kedify_backend_requests_total" {
-			continue
-		}
-		for _, metric := range family.GetMetric() {
-			for _, label := range metric.GetLabel() {
-				if label.GetName() == "backend" {
-					requests[label.GetValue()] = metric.GetCounter().GetValue()
-				}
-			}
-		}
-	}
-	return requests
+	return samples.ByLabel(t, registry, "kedify_backend_requests_total", "backend")
 }
 
 // checkCounted sends requests until the sink has counted all requests of a round, and never more than were sent. A late
@@ -312,22 +296,6 @@ func (s *served) checkInFlight(t *testing.T, value func() (metrics.Value, error)
 	}
 	sending.Wait()
 	inFlight(0)
-}
-
-// counterValue returns the value of a counter in a registry.
-func counterValue(t *testing.T, registry *prometheus.Registry, name string) float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() == name {
-			return family.GetMetric()[0].GetCounter().GetValue()
-		}
-	}
-	t.Fatalf("no metric %s", name)
-	return 0
 }
 
 // awaitFlush waits until the sink has received a flush.

@@ -14,6 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/samples"
 )
 
 // TestCountersStartAtZero: each outcome has a series before the first request. Otherwise Prometheus sees no increase when
@@ -24,19 +25,7 @@ func TestCountersStartAtZero(t *testing.T) {
 	if _, err := extauthz.New(extauthz.Options{Registerer: registry}); err != nil {
 		t.Fatal(err)
 	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	outcomes := map[string]float64{}
-	for _, family := range families {
-		if family.GetName() != "kedify_hold_requests_total" {
-			continue
-		}
-		for _, metric := range family.GetMetric() {
-			outcomes[metric.GetLabel()[0].GetValue()] = metric.GetCounter().GetValue()
-		}
-	}
+	outcomes := samples.ByLabel(t, registry, "kedify_hold_requests_total", "outcome")
 	want := []string{
 		"canceled", "deadline", "failover", "limit", "passed", "paused", "probe", "served", "unknown", "waiting-page",
 	}
@@ -72,7 +61,7 @@ func TestLongestWaiting(t *testing.T) {
 		expect := func(want time.Duration) {
 			t.Helper()
 			synctest.Wait()
-			if got := gauge(t, registry, "kedify_hold_longest_waiting_seconds"); got != want.Seconds() {
+			if got := samples.Value(t, registry, "kedify_hold_longest_waiting_seconds"); got != want.Seconds() {
 				t.Errorf("%v seconds, want %v", got, want)
 			}
 		}
@@ -106,20 +95,4 @@ func TestLongestWaiting(t *testing.T) {
 		expect(time.Second)
 		s.Close()
 	})
-}
-
-// gauge returns the value of a gauge without labels.
-func gauge(t *testing.T, registry *prometheus.Registry, name string) float64 {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() == name {
-			return family.GetMetric()[0].GetGauge().GetValue()
-		}
-	}
-	t.Fatalf("there is no metric %s", name)
-	return 0
 }
