@@ -30,8 +30,8 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// TestPodMonitors: one PodMonitor selects the Pods of the components, and the other one those of the proxies, also if an
-// installation adds the labels of this project to all Pods.
+// TestPodMonitors: one PodMonitor selects the Pods of the components, and the other one those of the proxies, also if
+// an installation adds the labels of this project to all Pods.
 func TestPodMonitors(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("prometheus/podmonitors.yaml")

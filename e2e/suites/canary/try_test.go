@@ -118,9 +118,9 @@ func (w *tryEnvironment) allObjects(t *testing.T) []string {
 
 // command returns the command `try` with arguments.
 func (w *tryEnvironment) command(ctx context.Context, args ...string) *exec.Cmd {
+	image := config.Registry + "/" + config.SampleImage + ":dev"
 	command := exec.CommandContext(ctx, plugin(),
-		append([]string{"try", "--kubeconfig", w.Kubeconfig, "--image=" + config.Registry + "/" + config.SampleImage + ":dev", "--yes"},
-			args...)...)
+		append([]string{"try", "--kubeconfig", w.Kubeconfig, "--image=" + image, "--yes"}, args...)...)
 	command.Env = os.Environ()
 	return command
 }

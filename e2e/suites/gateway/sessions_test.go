@@ -82,8 +82,8 @@ func (c *guideRun) ask(ctx context.Context, u *user) (version string, isSet bool
 	return strings.Trim(string(body), "\"\n"), isSet, nil // a string in JSON
 }
 
-// awaitSessions waits until the proxy sets the cookie for new users, or no longer does, many times in a row: its workers
-// apply a route one after the other.
+// awaitSessions waits until the proxy sets the cookie for new users, or no longer does, many times in a row: its
+// workers apply a route one after the other.
 func (c *guideRun) awaitSessions(t *testing.T, wanted bool) {
 	t.Helper()
 	inRow, last := 0, ""
@@ -101,8 +101,8 @@ func (c *guideRun) awaitSessions(t *testing.T, wanted bool) {
 	}, func() string { return last })
 }
 
-// visit has users send requests, all of which must be answered, and each user's by one version: that of the user's first
-// request if there was one.
+// visit has users send requests, all of which must be answered, and each user's by one version: that of the user's
+// first request if there was one.
 func (c *guideRun) visit(t *testing.T, when string, all []*user) {
 	t.Helper()
 	var group errgroup.Group

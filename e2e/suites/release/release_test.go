@@ -69,7 +69,8 @@ func TestTheSameCommitGivesTheSameBytes(t *testing.T) {
 
 	files := []string{"checksums.txt", "release-notes.md"}
 	for line := range strings.Lines(string(content(t, filepath.Join(repo, "dist", "checksums.txt")))) {
-		if name := strings.Fields(line)[1]; name != "config.tar.gz" && name != "install.yaml" { // their checksums are compared
+		// The checksums of these two are compared instead.
+		if name := strings.Fields(line)[1]; name != "config.tar.gz" && name != "install.yaml" {
 			files = append(files, name)
 		}
 	}
