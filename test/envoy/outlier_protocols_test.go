@@ -71,8 +71,8 @@ func readOnly(connection net.Conn) {
 	}
 }
 
-// TestRetryBudget: one of three Pods refuses connections while the others have a hundred active requests. By default as
-// many retries as half of the active requests are possible, so no request fails. With less, requests fail at once.
+// TestRetryBudget: one of three Pods refuses connections while the others have a hundred active requests. By default the
+// number of concurrent retries has no limit, so no request fails. With a limit that is too low, requests fail at once.
 func TestRetryBudget(t *testing.T) {
 	t.Parallel()
 	const active, more = 100, 40
