@@ -113,8 +113,8 @@ func (o *openSockets) record(ctx context.Context, latest *kube.Latest[kube.Rollo
 	}
 }
 
-// check waits for the end of the WebSockets, and until the application has no replica. It must have had one as long as
-// one of them was open.
+// check waits for the end of the WebSockets, aborts the canary, which keeps a Pod of each side without requests, and
+// waits until the application has no replica. It must have had one as long as one of the WebSockets was open.
 func (o *openSockets) check(t *testing.T) {
 	t.Helper()
 	ended := make(chan struct{})
@@ -123,6 +123,7 @@ func (o *openSockets) check(t *testing.T) {
 		close(ended)
 	}()
 	await.Receive(t, "the end of the WebSockets", ended)
+	o.s.Argo(t, "abort", o.s.socket().name)
 	o.s.Do(t, "wait", "rollout/socket", "--for=jsonpath={.spec.replicas}=0")
 	await.True(t, "the record of that", func() bool {
 		o.mu.Lock()
