@@ -33,7 +33,7 @@ kind-load: docker-build ## load the images into a cluster of kind (KIND_CLUSTER=
 	kind load image-archive $(IMAGES)/images.tar --name $(KIND_CLUSTER)
 
 .PHONY: goreleaser
-goreleaser: $(GORELEASER) ## [6 min once] build GoReleaser
+goreleaser: $(GORELEASER) ## [4 min once] build GoReleaser
 
 # GoReleaser omits the commit if no remote is configured, as in a clone of a folder.
 ORIGIN = $(if $(shell git remote),,GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/kedify/argo-rollouts-plugin)
@@ -66,5 +66,5 @@ release: $(GORELEASER) tools-cluster ## build the files of a tag's release in ./
 	cd release && sha256sum --check --strict --quiet checksums.txt
 
 $(GORELEASER):
-	@echo "building goreleaser (about 6 minutes, once)"
+	@echo "building goreleaser (about 4 minutes, once)"
 	$(COMPILE) $(GREED) go -C tools/goreleaser build -buildvcs=false -ldflags='-s -w' -o $@ github.com/goreleaser/goreleaser/v2
