@@ -3,13 +3,13 @@ module github.com/kedify/argo-rollouts-plugin
 go 1.26.1
 
 require (
-	github.com/argoproj/argo-rollouts v1.10.1
+	github.com/argoproj/argo-rollouts v1.10.1 // v1.10.2 requires Go 1.26.10
 	github.com/cncf/xds/go v0.0.0-20260202195803-dba9d589def2
 	github.com/envoyproxy/go-control-plane v0.14.0
 	github.com/envoyproxy/go-control-plane/envoy v1.40.0
 	github.com/google/go-cmp v0.7.0
 	github.com/hashicorp/go-hclog v1.6.3
-	github.com/hashicorp/go-plugin v1.7.0
+	github.com/hashicorp/go-plugin v1.7.0 // that of Argo Rollouts
 	github.com/itchyny/gojq v0.12.17
 	github.com/open-policy-agent/cert-controller v0.15.0
 	github.com/prometheus/client_golang v1.25.0
@@ -23,11 +23,11 @@ require (
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12
-	k8s.io/api v0.34.5
-	k8s.io/apimachinery v0.34.5
-	k8s.io/client-go v0.34.5
+	k8s.io/api v0.34.5 // as client-go
+	k8s.io/apimachinery v0.34.5 // as client-go
+	k8s.io/client-go v0.34.5 // that of Argo Rollouts and of the embedded cluster: docs/dev/versions.md
 	k8s.io/klog/v2 v2.140.0
-	sigs.k8s.io/controller-runtime v0.22.5
+	sigs.k8s.io/controller-runtime v0.22.5 // newer ones require a newer client-go
 	sigs.k8s.io/yaml v1.6.0
 )
 

@@ -35,3 +35,12 @@ $(ACTIONLINT):
 $(VULNCHECK):
 	@echo "building govulncheck (about 1 minute, once)"
 	$(COMPILE) $(GREED) go -C tools/govulncheck build -buildvcs=false -ldflags='-s -w' -o $@ golang.org/x/vuln/cmd/govulncheck
+
+$(COSIGN):
+	@echo "building cosign (about 3 minutes, once)"
+	$(COMPILE) $(GREED) go -C tools/cosign build -buildvcs=false -ldflags='-s -w' -o $@ github.com/sigstore/cosign/v2/cmd/cosign
+
+# Krew and its checker of manifests: $(KREW) is their folder.
+$(KREW)/krew:
+	@echo "building krew (about 10 seconds, once)"
+	$(COMPILE) $(GREED) go -C tools/krew build -buildvcs=false -ldflags='-s -w' -o $(KREW)/ sigs.k8s.io/krew/cmd/validate-krew-manifest sigs.k8s.io/krew/cmd/krew

@@ -16,6 +16,10 @@ reference: ## write the generated parts of docs/reference
 	$(COMPILE) go test -vet=off ./internal/cli/doctor -run=Troubleshooting -update
 	$(COMPILE) go test -vet=off ./test/refusals -run='^TestDocument$$' -update
 
+.PHONY: versions
+versions: tools-cluster ## [20 s] ask the module proxy for newer versions than docs/dev/versions.md lists
+	$(CLUSTER_BIN)/release versions docs/dev/versions.md
+
 .PHONY: picture
 picture: ## draw the animated picture of the README (LOG="demo.log" is the output of another run of make demo)
 	$(if $(LOG),$(COMPILE) go run ./e2e/cmd/picture record $(LOG) >$(CLUSTER_BIN)/demo.txt && cp $(CLUSTER_BIN)/demo.txt docs/pictures/demo.txt)

@@ -16,6 +16,10 @@ docker-build: tools-cluster ## [5 min] build all images for amd64 and arm64, and
 	@if docker info >/dev/null 2>&1; then docker load --input $(IMAGES)/images.tar; \
 		else echo "no Docker runs here: $(IMAGES)/images.tar is for docker load, $(IMAGES)/oci for skopeo, crane, podman"; fi
 
+.PHONY: sizes
+sizes: ## [1 min] print the sizes of binaries and images next to their limits, and fail above one
+	cd localcluster && $(COMPILE) $(TESTS) -count=1 -v -run='^TestSizesStayWithinTheirLimits$$' ./cmd/localcluster
+
 .PHONY: image-push
 image-push: tools-cluster ## build all images and push them, with the credentials of docker login (IMAGE_REPO= IMAGE_TAG=)
 	$(CLUSTER) images --push $(IMAGE_ARGS) $(IMAGES)
@@ -29,7 +33,7 @@ kind-load: docker-build ## load the images into a cluster of kind (KIND_CLUSTER=
 	kind load image-archive $(IMAGES)/images.tar --name $(KIND_CLUSTER)
 
 .PHONY: goreleaser
-goreleaser: $(GORELEASER) ## [6 min once] build GoReleaser
+goreleaser: $(GORELEASER) ## [4 min once] build GoReleaser
 
 # GoReleaser omits the commit if no remote is configured, as in a clone of a folder.
 ORIGIN = $(if $(shell git remote),,GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.origin.url GIT_CONFIG_VALUE_0=https://github.com/kedify/argo-rollouts-plugin)
@@ -38,26 +42,29 @@ ORIGIN = $(if $(shell git remote),,GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=remote.or
 check-release: $(GORELEASER) ## check GoReleaser's configuration
 	$(ORIGIN) $(GORELEASER) check
 
-# The two files of the manifests: GoReleaser's hook writes them as well.
+# The files of the manifests: GoReleaser's hook writes them as well.
 .PHONY: manifests
 manifests: tools-cluster ## write bin/config.tar.gz and bin/install.yaml with the images of a release (VERSION=)
 	$(CLUSTER_BIN)/release manifests --of=$(VERSION:v%=%) bin
 
+# What GoReleaser does not write after it has built the files: the checksum of Krew's manifest, and the notes.
+finish = cp dist/krew/http-canary.yaml dist && cd dist && sha256sum http-canary.yaml >>checksums.txt && cd .. && $(CLUSTER_BIN)/release notes dist
+
 .PHONY: snapshot
 snapshot: $(GORELEASER) tools-cluster ## [3 min] build a release of this commit in ./dist, without signatures
 	$(ORIGIN) PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --snapshot --clean
-	$(CLUSTER_BIN)/release notes dist
+	$(finish)
 
 .PHONY: release
-release: $(GORELEASER) tools-cluster ## build the files of a tag's release in ./release, as the release workflow does: binaries, SBOMs, manifests, checksums, notes
+release: $(GORELEASER) tools-cluster ## build the files of a tag's release in ./release, as the release workflow does: binaries, SBOMs, archives, chart, manifests, checksums, notes
 	$(CLUSTER_BIN)/release check --of=$(VERSION:v%=%)
-	PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --clean --skip=publish
-	$(CLUSTER_BIN)/release notes dist
+	$(ORIGIN) PATH="$(CLUSTER_BIN):$$PATH" $(GORELEASER) release --clean --skip=publish
+	$(finish)
 	rm -rf release && mkdir release
-	cp bin/config.tar.gz bin/install.yaml dist/checksums.txt release
-	cd dist && awk '$$2 != "config.tar.gz" && $$2 != "install.yaml" { print $$2 }' checksums.txt | xargs cp --target-directory=../release
+	cp dist/checksums.txt release
+	for name in $$(awk '{ print $$2 }' dist/checksums.txt); do find dist bin . -maxdepth 1 -name "$$name" -print -quit | xargs cp --target-directory=release; done
 	cd release && sha256sum --check --strict --quiet checksums.txt
 
 $(GORELEASER):
-	@echo "building goreleaser (about 6 minutes, once)"
+	@echo "building goreleaser (about 4 minutes, once)"
 	$(COMPILE) $(GREED) go -C tools/goreleaser build -buildvcs=false -ldflags='-s -w' -o $@ github.com/goreleaser/goreleaser/v2

@@ -7,6 +7,8 @@ VALE       := $(CACHE)/tools/vale-$(shell sha256sum tools/vale/go.sum | cut -c1-
 VULNCHECK  := $(CACHE)/tools/govulncheck-$(shell sha256sum tools/govulncheck/go.sum | cut -c1-12)
 ACTIONLINT := $(CACHE)/tools/actionlint-$(shell sha256sum tools/actionlint/go.sum | cut -c1-12)
 HELM       := $(CACHE)/tools/helm-$(shell sha256sum tools/helm/go.sum | cut -c1-12)
+COSIGN     := $(CACHE)/tools/cosign-$(shell sha256sum tools/cosign/go.sum | cut -c1-12)
+KREW       := $(CACHE)/tools/krew-$(shell sha256sum tools/krew/go.sum | cut -c1-12)
 GORELEASER := $(CACHE)/tools/goreleaser-$(shell sha256sum tools/goreleaser/go.sum | cut -c1-12)
 # The compiler flags of everything, so that all programs share the compiler's cache with the components of the cluster:
 # see localcluster/build/gotools.go. The race detector needs cgo, so its packages are cached separately.

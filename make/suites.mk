@@ -68,8 +68,13 @@ test-plugin: tools-cluster ## [root, 4 min] install and uninstall with the kubec
 	$(call suite,install,30m,,TestByPlugin)
 
 .PHONY: test-release
-test-release: tools-cluster check-release snapshot ## [root, 5 min] check GoReleaser's configuration, build a second snapshot elsewhere and compare, and start the binaries for arm64 in QEMU
+test-release: tools-cluster check-release snapshot ## [root, 9 min] check GoReleaser's configuration, build a second snapshot elsewhere and compare, start the binaries for arm64 in QEMU, and rehearse a release
 	$(call suite,release,60m,RELEASE_QEMU="$$($(CLUSTER) path qemu-user)/usr/bin")
+	$(MAKE) --no-print-directory test-rehearsal
+
+.PHONY: test-rehearsal
+test-rehearsal: $(GORELEASER) $(HELM) $(COSIGN) $(KREW)/krew ## [4 min] tag a clone, and do everything of its release except the publication: files, Krew, chart and images in a local registry, signatures
+	cd localcluster && LOCALCLUSTER_REPO=$(CURDIR) HELM_BIN=$(HELM) COSIGN_BIN=$(COSIGN) KREW_BIN=$(KREW) $(COMPILE) $(TESTS) -count=1 -v -timeout=60m ./test/rehearsal
 
 # A word in the names of the subtests to run, such as killed.
 ZERO_ONLY ?=

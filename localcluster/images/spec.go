@@ -5,6 +5,7 @@ package images
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -52,6 +53,8 @@ type File struct {
 	Source string `json:"source,omitempty"`
 	// LinkTo makes the file a hard link to an earlier file, instead of Source.
 	LinkTo string `json:"linkTo,omitempty"`
+	// Mode are its permission bits. 0 means those of a program, 0755.
+	Mode int64 `json:"mode,omitempty"`
 }
 
 // Folder is one folder of an image.
@@ -155,7 +158,7 @@ func addFile(w *tar.Writer, file File) error {
 	}
 	header := &tar.Header{
 		Typeflag: tar.TypeReg, Name: strings.TrimPrefix(file.Path, "/"),
-		Mode: 0o755, Size: stat.Size(), Format: tar.FormatPAX,
+		Mode: cmp.Or(file.Mode, 0o755), Size: stat.Size(), Format: tar.FormatPAX,
 	}
 	if err := w.WriteHeader(header); err != nil {
 		return fmt.Errorf("add file %s: %w", file.Path, err)

@@ -5,6 +5,7 @@ package product
 import (
 	"maps"
 	"path"
+	"path/filepath"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/images"
 )
@@ -41,6 +42,9 @@ const (
 	Registry     = "ghcr.io"
 	Organization = "kedify"
 )
+
+// Charts is the folder of Helm charts below the organization.
+const Charts = "charts"
 
 // Names of the images below the organization.
 const (
@@ -90,6 +94,18 @@ func Image(image string, built map[Program]string, names ...string) images.Spec 
 		}
 	}
 	return out
+}
+
+// Documents returns the files of a published image in addition to its programs, below /licenses: the license and the
+// notice of the repository in a folder, and a file with the licenses of other projects.
+func Documents(repo, thirdParty string) []images.File {
+	var files []images.File
+	for _, source := range []string{
+		filepath.Join(repo, "LICENSE"), filepath.Join(repo, "NOTICE"), thirdParty,
+	} {
+		files = append(files, images.File{Path: path.Join("/licenses", filepath.Base(source)), Source: source, Mode: 0o644})
+	}
+	return files
 }
 
 // Release contains the properties of a published image.

@@ -46,6 +46,17 @@ func TestTheImageOfThePlugins(t *testing.T) {
 	}
 }
 
+func TestDocuments(t *testing.T) {
+	want := []images.File{
+		{Path: "/licenses/LICENSE", Source: "/repo/LICENSE", Mode: 0o644},
+		{Path: "/licenses/NOTICE", Source: "/repo/NOTICE", Mode: 0o644},
+		{Path: "/licenses/third-party.txt", Source: "/built/third-party.txt", Mode: 0o644},
+	}
+	if diff := cmp.Diff(want, Documents("/repo", "/built/third-party.txt")); diff != "" {
+		t.Errorf("documents (-want +got):\n%s", diff)
+	}
+}
+
 func TestLabels(t *testing.T) {
 	want := map[string]string{
 		"org.opencontainers.image.title":    "agent",
@@ -58,7 +69,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// The workflow signs all published images, and attests the provenance of each.
+// The workflow signs all published images and attests the provenance of each, and so it does with the chart.
 func TestTheWorkflowSignsEveryImage(t *testing.T) {
 	raw, err := os.ReadFile("../../.github/workflows/release.yml")
 	if err != nil {
@@ -69,6 +80,7 @@ func TestTheWorkflowSignsEveryImage(t *testing.T) {
 		"IMAGE: " + Registry + "/" + Organization + "/${{ matrix.image }}",
 		`cosign sign --yes "$IMAGE@$DIGEST"`,
 		"subject-name: ${{ env.IMAGE }}",
+		"CHARTS: " + Registry + "/" + Organization + "/" + Charts + "\n",
 	} {
 		if !strings.Contains(string(raw), part) {
 			t.Errorf("the workflow does not contain %q", part)

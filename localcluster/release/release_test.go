@@ -4,21 +4,17 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
-	cdx "github.com/CycloneDX/cyclonedx-go"
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
@@ -119,95 +115,6 @@ func TestNotesRejectOtherChecksums(t *testing.T) {
 		if _, err := Notes("0.2.0", "https://example.com", changelog, checksums); !errors.Is(err, ErrChecksum) {
 			t.Errorf("%s: error %v", name, err)
 		}
-	}
-}
-
-func TestABillHasEachModuleOnce(t *testing.T) {
-	info := &debug.BuildInfo{
-		GoVersion: "go1.26.8", Path: "example.com/app/cmd/app",
-		Deps: []*debug.Module{
-			{Path: "example.com/z", Version: "v1.0.0", Sum: "h1:z="},
-			{Path: "example.com/old", Version: "v1.0.0", Replace: &debug.Module{Path: "example.com/new", Version: "v2.0.0", Sum: "h1:new="}},
-		},
-		Settings: []debug.BuildSetting{{Key: "GOARCH", Value: "arm64"}, {Key: "-ldflags", Value: "-s"}},
-	}
-	got := bill(info, "0.2.0", "abc")
-	var refs []string
-	for _, component := range *got.Components {
-		refs = append(refs, component.PackageURL)
-	}
-	want := []string{"pkg:golang/example.com/new@v2.0.0", "pkg:golang/example.com/z@v1.0.0", "pkg:golang/std@1.26.8"}
-	if diff := cmp.Diff(want, refs); diff != "" {
-		t.Errorf("modules (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]cdx.Property{{Name: "GOVERSION", Value: "go1.26.8"}, {Name: "GOARCH", Value: "arm64"}}, *got.Metadata.Component.Properties); diff != "" {
-		t.Errorf("settings (-want +got):\n%s", diff)
-	}
-}
-
-// An image with one program for two architectures and another program: each binary is a component, and so is each
-// module, once.
-func TestImageBillHasItsProgramsAndEachModuleOnce(t *testing.T) {
-	program := func(path, architecture string, modules ...*debug.Module) *debug.BuildInfo {
-		return &debug.BuildInfo{
-			GoVersion: "go1.26.8", Path: path, Deps: modules,
-			Settings: []debug.BuildSetting{{Key: "GOARCH", Value: architecture}},
-		}
-	}
-	a, b := &debug.Module{Path: "example.com/a", Version: "v1.0.0"}, &debug.Module{Path: "example.com/b", Version: "v1.0.0"}
-	got := imageBill("registry.example.com/app", "0.2.0", []*cdx.BOM{
-		bill(program("example.com/app/cmd/app", "amd64", a), "0.2.0", "01"),
-		bill(program("example.com/app/cmd/app", "arm64", a, b), "0.2.0", "02"),
-		bill(program("example.com/app/cmd/other", "amd64", b), "0.2.0", "03"),
-	})
-	var refs []string
-	for _, component := range *got.Components {
-		refs = append(refs, component.BOMRef)
-	}
-	const app, other = "pkg:golang/example.com/app/cmd/app@v0.2.0", "pkg:golang/example.com/app/cmd/other@v0.2.0"
-	const moduleA, moduleB, std = "pkg:golang/example.com/a@v1.0.0", "pkg:golang/example.com/b@v1.0.0", "pkg:golang/std@1.26.8"
-	if diff := cmp.Diff([]string{app + "#01", app + "#02", other + "#03", moduleA, moduleB, std}, refs); diff != "" {
-		t.Errorf("components (-want +got):\n%s", diff)
-	}
-	dependencies := map[string][]string{}
-	for _, dependency := range *got.Dependencies {
-		dependencies[dependency.Ref] = *dependency.Dependencies
-	}
-	if diff := cmp.Diff(map[string][]string{
-		"registry.example.com/app:0.2.0": {app + "#01", app + "#02", other + "#03"},
-		app + "#01":                      {moduleA, std}, app + "#02": {moduleA, moduleB, std}, other + "#03": {moduleB, std},
-	}, dependencies); diff != "" {
-		t.Errorf("dependencies (-want +got):\n%s", diff)
-	}
-}
-
-func TestBillOfRealBinary(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "release")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", binary, "../cmd/release").CombinedOutput(); err != nil {
-		t.Fatalf("build a program: %v\n%s", err, out)
-	}
-	var first, second bytes.Buffer
-	for _, out := range []*bytes.Buffer{&first, &second} {
-		if err := WriteBill(binary, "0.2.0", out); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if !bytes.Equal(first.Bytes(), second.Bytes()) {
-		t.Error("two bills of one binary differ")
-	}
-	var read cdx.BOM
-	if err := json.Unmarshal(first.Bytes(), &read); err != nil {
-		t.Fatal(err)
-	}
-	found := false
-	for _, component := range *read.Components {
-		found = found || component.Name == "github.com/CycloneDX/cyclonedx-go"
-	}
-	if !found || read.SpecVersion != cdx.SpecVersion1_6 {
-		t.Errorf("the bill of this test lacks a module of the program, or is of version %s:\n%s", read.SpecVersion, first.String())
-	}
-	if err := WriteBill("release_test.go", "0.2.0", &first); err == nil {
-		t.Error("a file that is no binary has a bill")
 	}
 }
 

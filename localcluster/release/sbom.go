@@ -18,28 +18,42 @@ import (
 )
 
 // WriteBill writes the software bill of materials of a Go binary, in CycloneDX 1.6 as JSON: exactly the modules that
-// the compiler recorded in the binary, and Go's standard library. Equal binaries have equal bills, so it contains no
-// time and no serial number.
-func WriteBill(binary, version string, out io.Writer) error {
-	info, sum, err := inspect(binary)
+// the compiler recorded in the binary, and Go's standard library, with their licenses. Equal binaries have equal bills,
+// so it contains no time and no serial number.
+func WriteBill(binary, version string, licenses Licenses, out io.Writer) error {
+	bill, err := binaryBill(binary, version, licenses)
 	if err != nil {
 		return err
 	}
-	return encode(bill(info, version, sum), binary, out)
+	return encode(bill, binary, out)
 }
 
 // WriteImageBill writes the software bill of materials of an image that contains exactly the given Go binaries, which
-// may be for several architectures.
-func WriteImageBill(image, version string, binaries []string, out io.Writer) error {
+// may be for several architectures. It returns the modules in them.
+func WriteImageBill(image, version string, binaries []string, licenses Licenses, out io.Writer) ([]Module, error) {
 	var bills []*cdx.BOM
 	for _, binary := range binaries {
-		info, sum, err := inspect(binary)
+		bill, err := binaryBill(binary, version, licenses)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		bills = append(bills, bill(info, version, sum))
+		bills = append(bills, bill)
 	}
-	return encode(imageBill(image, version, bills), image, out)
+	all := imageBill(image, version, bills)
+	return modulesOf(all), encode(all, image, out)
+}
+
+// binaryBill returns the bill of materials of a binary.
+func binaryBill(binary, version string, licenses Licenses) (*cdx.BOM, error) {
+	info, sum, err := inspect(binary)
+	if err != nil {
+		return nil, err
+	}
+	out, err := bill(info, version, sum, licenses)
+	if err != nil {
+		return nil, fmt.Errorf("bill of materials of %s: %w", binary, err)
+	}
+	return out, nil
 }
 
 // inspect reads the build information and the SHA-256 checksum of a binary.
@@ -70,6 +84,7 @@ func encode(bill *cdx.BOM, name string, out io.Writer) error {
 func imageBill(image, version string, bills []*cdx.BOM) *cdx.BOM {
 	root := cdx.Component{
 		BOMRef: image + ":" + version, Type: cdx.ComponentTypeContainer, Name: image, Version: version,
+		Licenses: choices(ownLicense),
 	}
 	modules := map[string]cdx.Component{}
 	var programs []cdx.Component
@@ -98,7 +113,7 @@ func imageBill(image, version string, bills []*cdx.BOM) *cdx.BOM {
 
 // bill lists the modules of a binary. The compiler does not record dependencies between modules, so all are
 // dependencies of the program.
-func bill(info *debug.BuildInfo, version, sum string) *cdx.BOM {
+func bill(info *debug.BuildInfo, version, sum string, licenses Licenses) (*cdx.BOM, error) {
 	program := cdx.Component{
 		BOMRef:     "pkg:golang/" + info.Path + "@v" + version,
 		Type:       cdx.ComponentTypeApplication,
@@ -106,14 +121,22 @@ func bill(info *debug.BuildInfo, version, sum string) *cdx.BOM {
 		Version:    "v" + version,
 		PackageURL: "pkg:golang/" + info.Path + "@v" + version,
 		Hashes:     &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: sum}},
+		Licenses:   choices(ownLicense),
 		Properties: settings(info),
 	}
-	components := []cdx.Component{library("std", strings.TrimPrefix(info.GoVersion, "go"), "")}
-	for _, module := range info.Deps {
+	modules := append([]*debug.Module{
+		{Path: standardLibrary, Version: strings.TrimPrefix(info.GoVersion, "go")},
+	}, info.Deps...)
+	var components []cdx.Component
+	for _, module := range modules {
 		if module.Replace != nil {
 			module = module.Replace
 		}
-		components = append(components, library(module.Path, module.Version, module.Sum))
+		component, err := library(module, licenses)
+		if err != nil {
+			return nil, err
+		}
+		components = append(components, component)
 	}
 	slices.SortFunc(components, func(a, b cdx.Component) int { return strings.Compare(a.BOMRef, b.BOMRef) })
 	needed := make([]string, len(components))
@@ -124,20 +147,34 @@ func bill(info *debug.BuildInfo, version, sum string) *cdx.BOM {
 	out.Metadata = &cdx.Metadata{Component: &program}
 	out.Components = &components
 	out.Dependencies = &[]cdx.Dependency{{Ref: program.BOMRef, Dependencies: &needed}}
-	return out
+	return out, nil
 }
 
 // library describes one module by its package URL (https://github.com/package-url/purl-spec, type golang).
-func library(path, version, sum string) cdx.Component {
+func library(module *debug.Module, licenses Licenses) (cdx.Component, error) {
+	terms, err := licenses.Of(Module{module.Path, module.Version})
+	if err != nil {
+		return cdx.Component{}, err
+	}
+	reference := "pkg:golang/" + module.Path + "@" + module.Version
 	out := cdx.Component{
-		BOMRef: "pkg:golang/" + path + "@" + version, Type: cdx.ComponentTypeLibrary,
-		Name: path, Version: version, PackageURL: "pkg:golang/" + path + "@" + version,
+		BOMRef: reference, Type: cdx.ComponentTypeLibrary, Name: module.Path, Version: module.Version,
+		Licenses: choices(terms.IDs...), PackageURL: reference,
 	}
-	if sum != "" {
+	if module.Sum != "" {
 		// It is the hash of a list of hashes (golang.org/x/mod/sumdb/dirhash), a kind that CycloneDX does not define.
-		out.Properties = &[]cdx.Property{{Name: "go.sum", Value: sum}}
+		out.Properties = &[]cdx.Property{{Name: "go.sum", Value: module.Sum}}
 	}
-	return out
+	return out, nil
+}
+
+// choices are licenses by their SPDX identifiers.
+func choices(ids ...string) *cdx.Licenses {
+	out := make(cdx.Licenses, len(ids))
+	for i, id := range ids {
+		out[i].License = &cdx.License{ID: id}
+	}
+	return &out
 }
 
 // settings are the build settings that change the binary.

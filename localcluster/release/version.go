@@ -20,10 +20,10 @@ func versionFields() map[string][]string {
 	}
 }
 
-// CheckVersion returns an error for each field in a tree with another version than that of a release, and for each file
-// without such a field.
+// CheckVersion returns an error for each field in a tree with another version than that of a release, for each file
+// without such a field, and for a changelog without a section that the notes of the release can contain.
 func CheckVersion(tree fs.FS, version string) error {
-	var all error
+	all := checkChangelog(tree, version)
 	for file, fields := range versionFields() {
 		content, err := fs.ReadFile(tree, file)
 		if err != nil {
@@ -35,6 +35,16 @@ func CheckVersion(tree fs.FS, version string) error {
 		}
 	}
 	return all
+}
+
+// checkChangelog checks that the changelog has a section for a version.
+func checkChangelog(tree fs.FS, version string) error {
+	changelog, err := fs.ReadFile(tree, "CHANGELOG.md")
+	if err != nil {
+		return fmt.Errorf("read the changes: %w", err)
+	}
+	_, err = section(string(changelog), version)
+	return err
 }
 
 // checkField checks one field, which may be in the file several times.

@@ -10,7 +10,7 @@ import (
 
 // TestCheckVersion: each field with another version, and each file without one, is an error that names both.
 func TestCheckVersion(t *testing.T) {
-	const chart, kustomization = "charts/kedify-http/Chart.yaml", "config/kustomization.yaml"
+	const chart, kustomization, changes = "charts/kedify-http/Chart.yaml", "config/kustomization.yaml", "CHANGELOG.md"
 	tests := map[string]struct {
 		file, from, to string
 		want           []string
@@ -32,11 +32,14 @@ func TestCheckVersion(t *testing.T) {
 		"an older command": {kustomization, "?ref=v0.2.0", "?ref=v0.1.0", []string{`"0.1.0": set it to 0.2.0`}},
 		"no tag":           {kustomization, "newTag", "digest", []string{kustomization + ": no line matches  *newTag"}},
 		"a missing file":   {kustomization, "", "", []string{"config/kustomization.yaml: file does not exist"}},
+		"no changes":       {changes, "## 0.2.0", "## 0.1.0", []string{"CHANGELOG.md has no section for the version 0.2.0"}},
+		"no changelog":     {changes, "", "", []string{"CHANGELOG.md: file does not exist"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			files := map[string]string{
-				chart: "apiVersion: v2\nname: kedify-http\nversion: 0.2.0\n# the images\nappVersion: 0.2.0\n",
+				changes: "# Changelog\n\n## Unreleased\n\n## 0.2.0\n\n- A change.\n",
+				chart:   "apiVersion: v2\nname: kedify-http\nversion: 0.2.0\n# the images\nappVersion: 0.2.0\n",
 				kustomization: "# kubectl apply -k github.com/kedify/argo-rollouts-plugin//config?ref=v0.2.0\n" +
 					"images:\n  - name: interceptor\n    newTag: 0.2.0\n  - name: agent\n    newTag: 0.2.0\n" +
 					"labels:\n  - pairs:\n      app.kubernetes.io/version: 0.2.0\n",
@@ -64,7 +67,8 @@ func TestCheckVersion(t *testing.T) {
 	}
 }
 
-// TestTheTreeHasOneVersion: the fields in the tree exist, and are equal.
+// TestTheTreeHasOneVersion: the fields in the tree exist and are equal, and the changelog has a section for their
+// version.
 func TestTheTreeHasOneVersion(t *testing.T) {
 	tree := os.DirFS("../..")
 	err := CheckVersion(tree, "none")

@@ -25,6 +25,7 @@ type configuration struct {
 		Times  string   `json:"mod_timestamp"`
 	} `json:"builds"`
 	Archives []struct {
+		IDs     []string `json:"ids"`
 		Formats []string `json:"formats"`
 	} `json:"archives"`
 	Checksum struct {
@@ -61,8 +62,11 @@ func TestReleaseConfiguration(t *testing.T) {
 		if want := program + "-{{ .Os }}-{{ .Arch }}"; build.Binary != want {
 			t.Errorf("%s is called %s, want %s", program, build.Binary, want)
 		}
-		platforms := cmp.Diff([][]string{{"linux", "darwin"}, {"amd64", "arm64"}}, [][]string{build.Goos, build.Goarch})
-		if platforms != "" {
+		want := [][]string{{"linux", "darwin"}, {"amd64", "arm64"}}
+		if program == "kubectl-http_canary" {
+			want[0] = append(want[0], "windows")
+		}
+		if platforms := cmp.Diff(want, [][]string{build.Goos, build.Goarch}); platforms != "" {
 			t.Errorf("platforms of %s (-want +got):\n%s", program, platforms)
 		}
 		if !slices.Contains(build.Env, "CGO_ENABLED=0") || !slices.Contains(build.Flags, "-trimpath") ||
@@ -74,19 +78,23 @@ func TestReleaseConfiguration(t *testing.T) {
 		names); diff != "" {
 		t.Errorf("binaries (-want +got):\n%s", diff)
 	}
-	// The hook writes these files, and make release copies those with a checksum.
+	// The hooks write those below bin.
 	var files []string
 	for _, file := range c.Checksum.Files {
 		files = append(files, file.Glob)
 	}
-	if want := []string{"bin/config.tar.gz", "bin/install.yaml"}; !slices.Equal(files, want) ||
-		!strings.Contains(text(t, "make/release.mk"), "cp "+strings.Join(want, " ")+" ") {
-		t.Errorf("files with a checksum in addition: %v, want %v, also in make release", files, want)
+	if diff := cmp.Diff([]string{
+		"bin/config.tar.gz", "bin/install.yaml", "bin/kedify-http-{{ .Version }}.tgz", "bin/third-party-licenses.txt",
+		"LICENSE", "NOTICE",
+	}, files); diff != "" {
+		t.Errorf("files with a checksum in addition (-want +got):\n%s", diff)
 	}
 	if c.Version != 2 || c.Checksum.Name != "checksums.txt" || !c.Release.Disable ||
-		len(c.Archives) != 1 || !slices.Equal(c.Archives[0].Formats, []string{"binary"}) ||
+		len(c.Archives) != 2 || !slices.Equal(c.Archives[0].Formats, []string{"binary"}) || len(c.Archives[0].IDs) > 0 ||
+		!slices.Equal(c.Archives[1].IDs, []string{"kubectl-http_canary"}) ||
 		len(c.SBOMs) != 1 || c.SBOMs[0].Artifacts != "binary" {
-		t.Errorf("configuration %+v, want raw binaries with bills of materials, checksums.txt, and no release", c)
+		t.Errorf("configuration %+v, want raw binaries with bills of materials, archives of the kubectl plugin, "+
+			"checksums.txt, and no release", c)
 	}
 }
 

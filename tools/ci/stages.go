@@ -89,6 +89,10 @@ func landing() []Stage {
 			},
 		},
 		{
+			Name: "release-config", Make: []string{"check-release"}, After: []string{"parts"},
+			Inputs: []string{".goreleaser.yaml", "tools/goreleaser", "Makefile", "make"},
+		},
+		{
 			Name: "unit", Make: []string{"test-unit", "SHUFFLE=on"}, After: []string{"parts"}, GoTests: true,
 			Inputs: wholeTree(),
 		},

@@ -99,12 +99,25 @@ func buildImages(ctx context.Context, repo, folder string, r imagesRequest) ([]i
 			built[architecture][program] = filepath.Join(dir, string(program))
 		}
 	}
+	licenses, err := release.LocalLicenses(ctx, repo)
+	if err != nil {
+		return nil, err
+	}
 	var out []images.Index
 	for _, image := range r.images {
+		modules, err := writeBill(folder, image, r, built, licenses)
+		if err != nil {
+			return nil, err
+		}
+		thirdParty, err := writeLicenses(folder, image, modules, licenses)
+		if err != nil {
+			return nil, err
+		}
 		name := image + ":" + r.tag
 		specs := map[string]images.Spec{}
 		for _, architecture := range r.architectures {
 			spec := product.Image(image, built[architecture], name)
+			spec.Files = append(spec.Files, product.Documents(repo, thirdParty)...)
 			spec.Labels = r.release.Labels(image)
 			specs[architecture] = spec
 		}
@@ -113,32 +126,50 @@ func buildImages(ctx context.Context, repo, folder string, r imagesRequest) ([]i
 			return nil, err
 		}
 		out = append(out, index)
-		if err := writeBill(folder, image, r, built); err != nil {
-			return nil, err
-		}
 	}
 	return out, nil
 }
 
 // writeBill writes the software bill of materials of an image to sbom/IMAGE.cdx.json in a folder, where IMAGE is the
-// last part of its name.
-func writeBill(folder, image string, r imagesRequest, built map[string]map[product.Program]string) error {
+// last part of its name. It returns the modules in the image.
+func writeBill(
+	folder, image string, r imagesRequest, built map[string]map[product.Program]string, licenses release.Licenses,
+) (modules []release.Module, err error) {
 	var binaries []string
 	for _, architecture := range r.architectures {
 		for _, program := range product.Programs(image) {
 			binaries = append(binaries, built[architecture][program])
 		}
 	}
-	file := filepath.Join(folder, "sbom", path.Base(image)+".cdx.json")
+	version := cmp.Or(r.release.Version, r.tag)
+	err = writeFile(filepath.Join(folder, "sbom", path.Base(image)+".cdx.json"), func(out io.Writer) (err error) {
+		modules, err = release.WriteImageBill(r.registry+"/"+image, version, binaries, licenses, out)
+		return err
+	})
+	return modules, err
+}
+
+// writeLicenses writes the licenses of an image's modules to licenses/IMAGE/third-party-licenses.txt in a folder, where
+// IMAGE is the last part of its name, and returns the path.
+func writeLicenses(
+	folder, image string, modules []release.Module, licenses release.Licenses,
+) (file string, err error) {
+	file = filepath.Join(folder, "licenses", path.Base(image), "third-party-licenses.txt")
+	return file, writeFile(file, func(out io.Writer) error {
+		return release.WriteThirdParty(modules, licenses, out)
+	})
+}
+
+// writeFile writes a file and its folder, completely or with an error.
+func writeFile(file string, content func(out io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return fmt.Errorf("create the folder of the bills of materials: %w", err)
+		return fmt.Errorf("create the folder of %s: %w", file, err)
 	}
 	out, err := os.Create(file)
 	if err != nil {
-		return fmt.Errorf("create the bill of materials: %w", err)
+		return fmt.Errorf("create the file: %w", err)
 	}
-	version := cmp.Or(r.release.Version, r.tag)
-	return errors.Join(release.WriteImageBill(r.registry+"/"+image, version, binaries, out), out.Close())
+	return errors.Join(content(out), out.Close())
 }
 
 // saveImages writes the images into a folder and replaces the existing ones.

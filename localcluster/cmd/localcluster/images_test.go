@@ -63,6 +63,7 @@ func TestSizesStayWithinTheirLimits(t *testing.T) {
 	if len(rows) != len(megabytes) {
 		t.Errorf("the table has %d rows for %d sizes", len(rows), len(megabytes))
 	}
+	t.Logf("%-34s %6s %6s", "", "MB", "limit")
 	for _, row := range rows {
 		documented, err := strconv.ParseFloat(row[2], 64)
 		if err != nil {
@@ -77,6 +78,7 @@ func TestSizesStayWithinTheirLimits(t *testing.T) {
 			t.Errorf("the table lists %s, which is not released", row[1])
 			continue
 		}
+		t.Logf("%-34s %6.1f %6.1f", row[1], got, limit)
 		if got > limit {
 			t.Errorf("%s has %.1f MB, its limit is %.1f", row[1], got, limit)
 		}

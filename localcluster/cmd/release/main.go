@@ -1,19 +1,23 @@
-// Command release writes the documents of a release. GoReleaser runs it for the bills of materials (.goreleaser.yaml),
-// `make snapshot` and `make release` for the notes.
+// Command release writes the documents of a release. GoReleaser runs it for the manifests, the chart, the licenses and
+// the bills of materials (.goreleaser.yaml), `make snapshot` and `make release` for the notes.
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kedify/argo-rollouts-plugin/localcluster/product"
 	"github.com/kedify/argo-rollouts-plugin/localcluster/release"
+	"github.com/kedify/argo-rollouts-plugin/localcluster/versions"
 )
 
 // version is set by the linker.
@@ -23,8 +27,9 @@ func main() {
 	root := &cobra.Command{
 		Use: "release", Short: "Documents of a release", Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(checkCommand(), sbomCommand(), manifestsCommand(), notesCommand())
-	if err := root.Execute(); err != nil {
+	root.AddCommand(checkCommand(), sbomCommand(), manifestsCommand(), chartCommand(), licensesCommand(), notesCommand(),
+		versionsCommand())
+	if err := root.ExecuteContext(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "release: "+err.Error())
 		os.Exit(1)
 	}
@@ -34,7 +39,7 @@ func checkCommand() *cobra.Command {
 	var version, folder string
 	command := &cobra.Command{
 		Use:   "check",
-		Short: "Check that the chart and the kustomization have the version of a release",
+		Short: "Check that the chart and the kustomization have the version of a release, and the changelog its changes",
 		Args:  cobra.NoArgs,
 		RunE:  func(*cobra.Command, []string) error { return release.CheckVersion(os.DirFS(folder), version) },
 	}
@@ -49,11 +54,57 @@ func sbomCommand() *cobra.Command {
 		Use:   "sbom BINARY FILE",
 		Short: "Write the software bill of materials of a binary",
 		Args:  cobra.ExactArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return write(args[1], func(out io.Writer) error { return release.WriteBill(args[0], binaryVersion, out) })
+		RunE: func(c *cobra.Command, args []string) error {
+			licenses, err := release.LocalLicenses(c.Context(), ".")
+			if err != nil {
+				return err
+			}
+			return write(args[1], func(out io.Writer) error { return release.WriteBill(args[0], binaryVersion, licenses, out) })
 		},
 	}
 	command.Flags().StringVar(&binaryVersion, "of", "", "`VERSION` of the binary, without a v")
+	return command
+}
+
+func licensesCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "licenses FILE PACKAGE...",
+		Short: "Write the licenses and notices of the modules that packages are built from, on all platforms of a release",
+		Args:  cobra.MinimumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			modules, err := release.LinkedModules(c.Context(), ".", args[1:]...)
+			if err != nil {
+				return err
+			}
+			licenses, err := release.LocalLicenses(c.Context(), ".")
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(filepath.Dir(args[0]), 0o755); err != nil {
+				return fmt.Errorf("create the folder of the licenses: %w", err)
+			}
+			return write(args[0], func(out io.Writer) error { return release.WriteThirdParty(modules, licenses, out) })
+		},
+	}
+}
+
+func chartCommand() *cobra.Command {
+	var version, folder string
+	command := &cobra.Command{
+		Use:   "chart FOLDER",
+		Short: "Write the Helm chart of a release into a folder",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return fmt.Errorf("create the folder of the chart: %w", err)
+			}
+			return write(filepath.Join(args[0], release.ChartFile(version)), func(out io.Writer) error {
+				return release.WriteChart(os.DirFS(folder), version, out)
+			})
+		},
+	}
+	command.Flags().StringVar(&version, "of", "", "`VERSION` of the chart and of its images, without a v")
+	command.Flags().StringVar(&folder, "folder", ".", "root of the repository")
 	return command
 }
 
@@ -92,6 +143,37 @@ func write(file string, content func(out io.Writer) error) error {
 		return fmt.Errorf("create the file: %w", err)
 	}
 	return errors.Join(content(out), out.Close())
+}
+
+func versionsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "versions PAGE",
+		Short: "Compare the pinned versions in the table of a page with the newest ones",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			page, err := os.ReadFile(args[0])
+			if err != nil {
+				return fmt.Errorf("read the table of versions: %w", err)
+			}
+			pins, err := versions.Parse(string(page))
+			if err != nil {
+				return err
+			}
+			return versions.Report(c.Context(), pins, newestVersion, c.OutOrStdout())
+		},
+	}
+}
+
+// newestVersion asks Go's module proxy for the newest release of a module in a line.
+func newestVersion(ctx context.Context, module, line string) (string, error) {
+	command := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", module+"@"+line)
+	// Outside of a module, nothing restricts the version.
+	command.Dir, command.Env, command.Stderr = os.TempDir(), append(os.Environ(), "GOFLAGS="), os.Stderr
+	version, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("newest version of %s in line %s: %w", module, line, err)
+	}
+	return strings.TrimSpace(string(version)), nil
 }
 
 func notesCommand() *cobra.Command {

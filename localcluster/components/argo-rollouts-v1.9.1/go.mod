@@ -41,7 +41,7 @@ require (
 	github.com/RocketChat/Rocket.Chat.Go.SDK v0.0.0-20240116134246-a8cbe886bab0 // indirect
 	github.com/antonmedv/expr v1.15.5 // indirect
 	github.com/apapsch/go-jsonmerge/v2 v2.0.0 // indirect
-	github.com/argoproj/argo-rollouts v1.9.1 // indirect
+	github.com/argoproj/argo-rollouts v1.9.1 // indirect; v1.9.3 requires Go 1.26.10
 	github.com/argoproj/notifications-engine v0.5.0 // indirect
 	github.com/argoproj/pkg v0.13.6 // indirect
 	github.com/aws/aws-sdk-go v1.55.8 // indirect

@@ -64,7 +64,7 @@ require (
 	github.com/antlr4-go/antlr/v4 v4.13.0 // indirect
 	github.com/apapsch/go-jsonmerge/v2 v2.0.0 // indirect
 	github.com/apparentlymart/go-cidr v1.1.1 // indirect
-	github.com/argoproj/argo-rollouts v1.10.1 // indirect
+	github.com/argoproj/argo-rollouts v1.10.1 // indirect; v1.10.2 requires Go 1.26.10
 	github.com/argoproj/notifications-engine v0.5.1-0.20260503100631-0cff13b8a717 // indirect
 	github.com/argoproj/pkg v0.13.6 // indirect
 	github.com/armon/circbuf v0.0.0-20190214190532-5111143e8da2 // indirect
@@ -184,7 +184,7 @@ require (
 	github.com/grpc-ecosystem/grpc-opentracing v0.0.0-20180507213350-8e809c8a8645 // indirect
 	github.com/hashicorp/go-cleanhttp v0.5.2 // indirect
 	github.com/hashicorp/go-hclog v1.6.3 // indirect
-	github.com/hashicorp/go-plugin v1.7.0 // indirect
+	github.com/hashicorp/go-plugin v1.7.0 // indirect; that of Argo Rollouts
 	github.com/hashicorp/go-retryablehttp v0.7.8 // indirect
 	github.com/hashicorp/yamux v0.1.2 // indirect
 	github.com/huandu/xstrings v1.5.0 // indirect
@@ -355,7 +355,7 @@ require (
 	k8s.io/apimachinery v0.34.5 // indirect
 	k8s.io/apiserver v0.34.5 // indirect
 	k8s.io/cli-runtime v0.34.5 // indirect
-	k8s.io/client-go v0.34.5 // indirect
+	k8s.io/client-go v0.34.5 // indirect; that of Argo Rollouts and of the product: docs/dev/versions.md
 	k8s.io/cloud-provider v0.34.5 // indirect
 	k8s.io/cluster-bootstrap v0.34.5 // indirect
 	k8s.io/component-base v0.34.5 // indirect
@@ -376,7 +376,7 @@ require (
 	k8s.io/kube-scheduler v0.34.5 // indirect
 	k8s.io/kubectl v0.34.5 // indirect
 	k8s.io/kubelet v0.34.5 // indirect
-	k8s.io/kubernetes v1.34.5 // indirect
+	k8s.io/kubernetes v1.34.5 // indirect; of the line of client-go: docs/dev/versions.md
 	k8s.io/metrics v0.34.5 // indirect
 	k8s.io/mount-utils v0.34.5 // indirect
 	k8s.io/pod-security-admission v0.34.5 // indirect

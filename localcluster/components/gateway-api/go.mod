@@ -3,4 +3,4 @@ module github.com/kedify/argo-rollouts-plugin/localcluster/components/gateway-ap
 
 go 1.26.0
 
-require sigs.k8s.io/gateway-api v1.6.1
+require sigs.k8s.io/gateway-api v1.6.1 // that of Envoy Gateway v1.9.1
