@@ -31,11 +31,13 @@ const (
 	Contour Addon = "contour"
 	// OldRollouts is the image of an older Argo Rollouts controller. It runs only if a manifest uses its tag.
 	OldRollouts Addon = build.OldRolloutsComponent
+	// Busybox is the image of the Pod of `helm test`.
+	Busybox Addon = build.BusyboxComponent
 )
 
 // Addons are all add-ons. Other versions of KEDA are named after their components, such as "keda-v2.20.2".
 func Addons() []Addon {
-	out := []Addon{EnvoyGateway, Traefik, KEDA, KEDAAPI, Contour, OldRollouts}
+	out := []Addon{EnvoyGateway, Traefik, KEDA, KEDAAPI, Contour, OldRollouts, Busybox}
 	for _, version := range build.OtherKEDAVersions() {
 		out = append(out, Addon(build.KEDAComponentOf(version)))
 	}
@@ -121,6 +123,8 @@ func AddonImages(addons []Addon, components map[string]string, programs map[prod
 				"rollouts-controller-"+build.OldRolloutsVersion))
 			controller.Names = []string{"argoproj/argo-rollouts:" + build.OldRolloutsVersion}
 			out = append(out, controller)
+		case Busybox:
+			out = append(out, busybox(components))
 		case KEDAAPI: // objects and no image
 		default:
 			out = append(out, keda(components, addon.keda())...)
@@ -154,7 +158,7 @@ func AddonBundles(addons []Addon, components map[string]string, sources install.
 				share(build.EnvoyGatewayComponent, "install.yaml")))
 		case Contour:
 			out = append(out, install.Contour(share(build.ContourComponent, "manifests")))
-		case OldRollouts: // an image and nothing else
+		case OldRollouts, Busybox: // an image and nothing else
 		case KEDAAPI:
 			out = append(out, install.KEDAAPI(share(build.KEDAAPIComponent, "crd")))
 		default:
@@ -244,6 +248,21 @@ func traefik(program string) images.Spec {
 	return images.Spec{
 		Names: []string{"library/traefik:v" + build.TraefikVersion}, Entrypoint: []string{"/traefik"}, User: product.NonRoot,
 		Files:   []images.File{{Path: "/traefik", Source: program}},
+		Folders: []images.Folder{{Path: "/tmp", Mode: 0o1777}},
+	}
+}
+
+// busybox is Debian's busybox under the name in the values of the chart, whose version may differ. It contains the
+// applets that the chart requires.
+func busybox(components map[string]string) images.Spec {
+	const binary = "/bin/busybox"
+	return images.Spec{
+		Names: []string{"library/busybox:1.37"}, Entrypoint: []string{"/bin/sh"}, User: product.NonRoot,
+		Files: []images.File{
+			{Path: binary, Source: filepath.Join(components[build.BusyboxComponent], "usr", "bin", "busybox")},
+			{Path: "/bin/sh", LinkTo: binary},
+			{Path: "/bin/wget", LinkTo: binary},
+		},
 		Folders: []images.Folder{{Path: "/tmp", Mode: 0o1777}},
 	}
 }
