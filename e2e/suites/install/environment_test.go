@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/pages"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
@@ -56,7 +57,7 @@ func (w *environment) runScript(t *testing.T, text string) string {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	w.spent += time.Since(began)
-	w.ran += commands(text)
+	w.ran += pages.Commands(text)
 	return out
 }
 
