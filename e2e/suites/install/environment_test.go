@@ -20,11 +20,6 @@ import (
 // releases is the URL of the releases on the page.
 const releases = "https://github.com/kedify/argo-rollouts-plugin/releases/download/"
 
-// withPatience replaces the time limits of commands in a script by await.Patience.
-func withPatience(text string) string {
-	return regexp.MustCompile(`--timeout[= ]\d+[hms]+`).ReplaceAllString(text, testbed.WaitTimeout())
-}
-
 // environment is a cluster, the page, and the user's folder.
 type environment struct {
 	*provider.Cluster
@@ -47,7 +42,7 @@ type environment struct {
 // runScript runs commands of the page unchanged, except for the URL of the releases. They must succeed.
 func (w *environment) runScript(t *testing.T, text string) string {
 	t.Helper()
-	text = withPatience(text)
+	text = testbed.WithPatience(text)
 	text = regexp.MustCompile(`(?m)^VERSION=.*$`).ReplaceAllString(text, "VERSION="+w.release)
 	text = strings.ReplaceAll(text, releases+"v$VERSION", "file://"+w.folder+"/release")
 	began := time.Now()
