@@ -32,7 +32,7 @@ const (
 	// OldRollouts is the image of an older Argo Rollouts controller. It runs only if a manifest uses its tag.
 	OldRollouts Addon = build.OldRolloutsComponent
 	// Busybox is the image of the Pod of `helm test`.
-	Busybox Addon = build.BusyboxComponent
+	Busybox Addon = "busybox"
 )
 
 // Addons are all add-ons. Other versions of KEDA are named after their components, such as "keda-v2.20.2".
@@ -98,6 +98,8 @@ func (a Addon) Components() []string {
 		return []string{build.GatewayAPIComponent, build.EnvoyGatewayComponent}
 	case Traefik:
 		return []string{build.GatewayAPIComponent, build.TraefikComponent}
+	case Busybox:
+		return []string{build.DashComponent, build.WgetComponent}
 	default: // named after its component
 		return []string{string(a)}
 	}
@@ -252,17 +254,13 @@ func traefik(program string) images.Spec {
 	}
 }
 
-// busybox is Debian's busybox under the name in the values of the chart, whose version may differ. It contains the
-// applets that the chart requires.
+// busybox has the name of the image in the values of the chart, and what the chart uses of it: a shell and wget. Debian's
+// busybox is none: its wget has no timeout.
 func busybox(components map[string]string) images.Spec {
-	const binary = "/bin/busybox"
 	return images.Spec{
 		Names: []string{"library/busybox:1.37"}, Entrypoint: []string{"/bin/sh"}, User: product.NonRoot,
-		Files: []images.File{
-			{Path: binary, Source: filepath.Join(components[build.BusyboxComponent], "usr", "bin", "busybox")},
-			{Path: "/bin/sh", LinkTo: binary},
-			{Path: "/bin/wget", LinkTo: binary},
-		},
-		Folders: []images.Folder{{Path: "/tmp", Mode: 0o1777}},
+		Files: append(libraries(components["glibc"], "libc.so.6"),
+			images.File{Path: "/bin/sh", Source: filepath.Join(components[build.DashComponent], "usr", "bin", "dash")},
+			images.File{Path: "/bin/wget", Source: program(components, build.WgetComponent, "chart-wget")}),
 	}
 }

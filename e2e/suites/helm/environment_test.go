@@ -195,6 +195,7 @@ func evidence() [][]string {
 		{"get", "configmap/argo-rollouts-config", "-n", "argo-rollouts", "-o", "yaml"},
 		{"logs", "-n", "argo-rollouts", "deployment/argo-rollouts", "--tail=60"},
 		{"logs", "-n", "keda", "deployment/keda-operator", "--tail=40"},
+		{"logs", "-n", "keda", "pod/kedify-http-test", "--ignore-errors"},
 	}
 	for _, component := range []string{"interceptor", "scaler", "agent"} {
 		for _, namespace := range []string{keda, other} {
