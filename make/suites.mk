@@ -1,7 +1,7 @@
 ##@ Suites on a cluster
 
 # Each suite starts a cluster of its own and removes it. E2E_SHARED=1 uses the running one.
-SUITES := autoscaling autowire canary faults gateway guide install keda mutants release routes traffic zero
+SUITES := autoscaling autowire canary faults gateway guide helm install keda mutants release routes traffic zero
 # The suites are compiled before anything runs. BUILT=1 means that `make suites` compiled them from this tree.
 compile = $(COMPILE) $(GREED) go test -c -vet=off -ldflags=-w -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
 # Call suite with its name, a time limit, environment, a pattern of tests (all if it is empty), and further arguments. A
@@ -66,6 +66,14 @@ test-install: tools-cluster snapshot ## [root, 8 min] install a snapshot by each
 .PHONY: test-plugin
 test-plugin: tools-cluster ## [root, 4 min] install and uninstall with the kubectl plugin only, from this checkout's programs
 	$(call suite,install,30m,,TestByPlugin)
+
+# Which tests: TestInstall, TestUpgrade, TestTakeOver or TestValues.
+HELM_TESTS ?=
+
+.PHONY: test-helm
+test-helm: tools-cluster $(HELM) ## [root, 20 min] install, upgrade, roll back and uninstall the chart with Helm in a cluster, under load (HELM_TESTS=TestUpgrade)
+	$(call suite,helm,90m,$(HELM_SUITE_ENV),$(HELM_TESTS))
+HELM_SUITE_ENV = $(HELM_ENV) HELM_ROLLOUTS="$$($(CLUSTER) path argo-rollouts)/share/install.yaml"
 
 .PHONY: test-release
 test-release: tools-cluster check-release snapshot ## [root, 9 min] check GoReleaser's configuration, build a second snapshot elsewhere and compare, start the binaries for arm64 in QEMU, and rehearse a release

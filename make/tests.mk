@@ -57,7 +57,7 @@ test-outside: tested-parts $(HELM) ## [3 min] run the other tests of test-parts,
 
 # The command of `make test-one` for the package in folder $(1).
 ONE = -count=1 -v $(if $(RUN),-run '$(RUN)')
-one = $(if $(filter e2e/suites/%,$(1)),$(MAKE) --no-print-directory tools-cluster kubectl-plugin && $(call suite,$(notdir $(1)),60m,,$(RUN)),\
+one = $(if $(filter e2e/suites/%,$(1)),$(MAKE) --no-print-directory tools-cluster kubectl-plugin $(if $(filter %/helm,$(1)),$(HELM)) && $(call suite,$(notdir $(1)),60m,$(if $(filter %/helm,$(1)),$(HELM_SUITE_ENV)),$(RUN)),\
 	$(if $(filter localcluster/%,$(1)),cd localcluster && $(COMPILE) $(TESTS) $(ONE) $(1:localcluster/%=./%),\
 	$(if $(filter test/kit/% test/load/%,$(1)),$(RACE) $(ONE) ./$(1),\
 	$(if $(filter $(INSIDE:%=test/%),$(1)),$(MAKE) --no-print-directory tested-parts && $(PARTS_ENV) $(RACE) $(ONE) ./$(1),\

@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
@@ -106,10 +104,43 @@ func (b *Testbed) Deploy(t *testing.T, proxyPatch map[string]any) {
 	}
 	b.findProxies(t)
 	b.observe(t)
+	for _, p := range b.Proxies {
+		background(t, func(ctx context.Context) error { b.watchEnvoy(ctx, p); return nil })
+	}
 	if err := b.AwaitHealthy(ctx, 1, 0); err != nil {
 		t.Fatal(err)
 	}
 }
+
+// DeployAutowired applies the guide's objects with its ScaledObject, and starts the recording. It returns when the agent
+// has installed the proxies and pointed the Ingress at them. The record follows proxies that are replaced. The objects
+// are deleted when the test ends.
+func (b *Testbed) DeployAutowired(t *testing.T) {
+	t.Helper()
+	k := Kubectl{Cluster: b.Cluster, Namespace: Namespace}
+	example := Example(t, b.Repo, host, "manifests.yaml", "scaledobject.yaml")
+	ReplaceInFile(t, example[1], `targetValue: "5"`, `targetValue: "`+relaxedTarget+`"`)
+	k.CreateNamespace(t, Namespace)
+	k.Do(t, "apply", "-f", LimitRangeFile(b.Repo))
+	k.Do(t, "apply", "-f", example[0], "-f", example[1])
+	k.Do(t, "wait", "ingress/"+App,
+		"--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy")
+	k.Do(t, "rollout", "status", "deployment/kedify-proxy")
+	b.observe(t)
+	b.follows = true
+	background(t, func(ctx context.Context) error {
+		watcher := proxyWatcher{testbed: b, ends: map[string]context.CancelFunc{}}
+		watcher.run(ctx)
+		return nil
+	})
+	if err := b.AwaitHealthy(t.Context(), 1, 0); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// relaxedTarget replaces the guide's target, 5 requests per second and Pod. At the load of a test, that target requires
+// more Pods than fit on a laptop.
+const relaxedTarget = "1000"
 
 // LimitRangeFile returns the file of a LimitRange with default CPU requests. The Pods of the namespace then get their
 // part of the CPU on a busy node.
@@ -117,49 +148,7 @@ func LimitRangeFile(repo string) string {
 	return filepath.Join(repo, "e2e", "testbed", "limitrange.yaml")
 }
 
-// pods is the part of a PodList that the test reads.
-type pods struct {
-	Items []struct {
-		Metadata struct {
-			Name              string  `json:"name"`
-			DeletionTimestamp *string `json:"deletionTimestamp"`
-		} `json:"metadata"`
-		Status struct {
-			PodIP string `json:"podIP"`
-		} `json:"status"`
-	} `json:"items"`
-}
-
-// findProxies reads the Pods of the proxies into Proxies.
-func (b *Testbed) findProxies(t *testing.T) {
-	t.Helper()
-	var list pods
-	err := Repeat(t.Context(), "the list of proxies", func() error {
-		list = pods{}
-		return b.Get(t.Context(), "/api/v1/namespaces/"+Namespace+"/pods?labelSelector=app%3Dkedify-proxy", &list)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, pod := range list.Items {
-		if pod.Metadata.DeletionTimestamp != nil {
-			continue
-		}
-		ip, err := netip.ParseAddr(pod.Status.PodIP)
-		if err != nil {
-			t.Fatalf("the address of pod %s: %v", pod.Metadata.Name, err)
-		}
-		b.Proxies = append(b.Proxies, Proxy{
-			Name: pod.Metadata.Name, HTTP: netip.AddrPortFrom(ip, 8080),
-		})
-	}
-	slices.SortFunc(b.Proxies, func(x, y Proxy) int { return strings.Compare(x.Name, y.Name) })
-	if len(b.Proxies) != 2 {
-		t.Fatalf("%d proxies, want 2", len(b.Proxies))
-	}
-}
-
-// observe starts the recording.
+// observe starts the recording of the objects.
 func (b *Testbed) observe(t *testing.T) {
 	t.Helper()
 	follow := func(group, resource string, receive func(inside.Version)) {
@@ -173,9 +162,6 @@ func (b *Testbed) observe(t *testing.T) {
 	}
 	follow("http.keda.sh", "httpscaledobjects", b.Record.addObject)
 	follow("argoproj.io", "rollouts", b.Record.addRollout)
-	for _, p := range b.Proxies {
-		background(t, func(ctx context.Context) error { b.watchEnvoy(ctx, p); return nil })
-	}
 }
 
 // Reset ends a running canary in favor of a color, which must be that of the stable version. Then it replaces the steps
@@ -202,7 +188,7 @@ func (b *Testbed) AwaitHealthy(ctx context.Context, generation int64, weight int
 	_, err := b.Await(ctx, "the Rollout to be Healthy", func() bool {
 		state := b.Record.Now()
 		return state.Rollout.Metadata.Generation >= generation && state.Rollout.Healthy() &&
-			state.HasWeight(weight, len(b.Proxies))
+			state.HasWeight(weight, b.proxies())
 	})
 	return err
 }
@@ -223,7 +209,7 @@ func (b *Testbed) AwaitPause(ctx context.Context, step, weight int) error {
 	_, err := b.Await(ctx, fmt.Sprintf("the pause of step %d with weight %d active", step, weight), func() bool {
 		state := b.Record.Now()
 		index := state.Rollout.Status.CurrentStepIndex
-		return index != nil && *index == step && state.Rollout.Paused() && state.HasWeight(weight, len(b.Proxies))
+		return index != nil && *index == step && state.Rollout.Paused() && state.HasWeight(weight, b.proxies())
 	})
 	return err
 }
@@ -233,7 +219,7 @@ func (b *Testbed) AwaitPause(ctx context.Context, step, weight int) error {
 func (b *Testbed) awaitEnd(ctx context.Context) error {
 	_, err := b.Await(ctx, "the end of the canary", func() bool {
 		state := b.Record.Now()
-		return state.HasWeight(0, len(b.Proxies)) && (state.Rollout.Healthy() || state.Rollout.Status.Abort)
+		return state.HasWeight(0, b.proxies()) && (state.Rollout.Healthy() || state.Rollout.Status.Abort)
 	})
 	return err
 }

@@ -20,6 +20,8 @@ type Canary struct {
 	Requested []int
 	// Load are the proxies under load; empty means all.
 	Load []Proxy
+	// ThroughIngress sends the load of two proxies to the Ingress controller instead: see StartIngressLoad.
+	ThroughIngress bool
 	// Afterwards is how long the load continues after the end of the canary.
 	Afterwards time.Duration
 }
@@ -44,13 +46,9 @@ func (b *Testbed) RunCanary(ctx context.Context, c Canary, steps func(context.Co
 		t.verdict.add(CheckStuck, err.Error())
 		return &t.verdict
 	}
-	proxies := c.Load
-	if len(proxies) == 0 {
-		proxies = b.Proxies
-	}
 	began := time.Now()
 	var err error
-	if t.load, err = b.StartLoad(ctx, proxies...); err != nil {
+	if t.load, err = b.startLoad(ctx, c); err != nil {
 		t.verdict.add(CheckStuck, err.Error())
 		return &t.verdict
 	}
@@ -69,6 +67,18 @@ func (b *Testbed) RunCanary(ctx context.Context, c Canary, steps func(context.Co
 	}
 	t.verdict.evaluate(b.Record, began, c.Requested, tally, err == nil)
 	return &t.verdict
+}
+
+// startLoad starts the load of a canary.
+func (b *Testbed) startLoad(ctx context.Context, c Canary) (*Load, error) {
+	switch {
+	case c.ThroughIngress:
+		return b.StartIngressLoad(ctx)
+	case len(c.Load) > 0:
+		return b.StartLoad(ctx, c.Load...)
+	default:
+		return b.StartLoad(ctx, b.Proxies...)
+	}
 }
 
 // RunSteps goes to the pause of each step and measures its traffic split. It promotes from the second step on. An error
@@ -103,7 +113,11 @@ func (t *Trial) Measure(ctx context.Context, weight int) error {
 }
 
 func (t *Trial) measure(ctx context.Context, check Check, color string, weight int) error {
-	err := t.load.Split(ctx, color, weight, Sample)
+	sample := Sample
+	if t.canary.ThroughIngress {
+		sample = 2 * Sample
+	}
+	err := t.load.Split(ctx, color, weight, sample)
 	if errors.Is(err, ErrSplit) {
 		t.verdict.add(check, err.Error())
 		return nil

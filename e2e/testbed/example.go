@@ -25,3 +25,18 @@ func Example(t *testing.T, repo, host string, names ...string) []string {
 	}
 	return files
 }
+
+// ReplaceInFile replaces a text that a file contains exactly once.
+func ReplaceInFile(t *testing.T, file, before, after string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes.Count(text, []byte(before)); n != 1 {
+		t.Fatalf("%s contains %q %d times, want once", filepath.Base(file), before, n)
+	}
+	if err := os.WriteFile(file, bytes.Replace(text, []byte(before), []byte(after), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

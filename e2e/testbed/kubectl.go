@@ -2,6 +2,7 @@ package testbed
 
 import (
 	"context"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,11 @@ type Kubectl struct {
 
 // WaitTimeout returns the flag that makes a kubectl command wait for await.Patience.
 func WaitTimeout() string { return "--timeout=" + await.Patience().String() }
+
+// WithPatience replaces the time limits of commands in a script by await.Patience.
+func WithPatience(script string) string {
+	return regexp.MustCompile(`--timeout[= ]\d+[hms]+`).ReplaceAllString(script, WaitTimeout())
+}
 
 // command returns the command line. A namespace in args overrides the default. Commands that wait get WaitTimeout.
 func (k Kubectl) command(args []string) []string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/assert"
 	"github.com/kedify/argo-rollouts-plugin/e2e/demo/guide"
+	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 	"github.com/kedify/argo-rollouts-plugin/e2e/trace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
@@ -30,7 +31,7 @@ var ErrSplit = assert.ErrSplit
 // ErrOverload means that this machine could not generate the load, so the measurement is invalid.
 var ErrOverload = errors.New("the load client is overloaded: this machine is too slow, or busy with other things")
 
-// Load is the demo's load on each of several proxies.
+// Load is the demo's load on each of several proxies, or on the Ingress controller.
 type Load struct {
 	clients map[string]*load.Client
 	stalls  *stall.Detector
@@ -43,21 +44,43 @@ func (l *Load) Lag() time.Duration { return l.lag }
 
 // StartLoad starts to send requests to these proxies.
 func (b *Testbed) StartLoad(ctx context.Context, proxies ...Proxy) (*Load, error) {
-	l := &Load{clients: map[string]*load.Client{}, stalls: stall.Start()}
+	l := newLoad()
 	for _, p := range proxies {
-		client, err := load.Start(ctx, load.Config{
-			Address: p.HTTP.String(), Dial: b.Inside.DialContext, Host: host, Path: "/color",
-			Rate: Rate, Timeout: RequestTimeout(),
-			// All requests of one timeout fit: otherwise the client fails first when the machine stalls.
-			MaxInFlight: Rate * int(RequestTimeout().Seconds()), Colors: guide.Colors(),
-		})
+		err := l.add(ctx, p.Name, load.Config{Address: p.HTTP.String(), Dial: b.Inside.DialContext, Rate: Rate})
 		if err != nil {
-			_, overload := l.Stop(nil)
-			return nil, errors.Join(fmt.Errorf("start the load on %s: %w", p.Name, err), overload)
+			return nil, err
 		}
-		l.clients[p.Name] = client
 	}
 	return l, nil
+}
+
+// StartIngressLoad starts to send the demo's rate of requests to the Ingress controller, which is at the cluster's
+// provider.IngressAddress.
+func (b *Testbed) StartIngressLoad(ctx context.Context) (*Load, error) {
+	l := newLoad()
+	if err := l.add(ctx, provider.IngressAddress, load.Config{
+		Address: b.Cluster.Addresses[provider.IngressAddress], Rate: 2 * Rate,
+	}); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// newLoad returns a Load without clients.
+func newLoad() *Load { return &Load{clients: map[string]*load.Client{}, stalls: stall.Start()} }
+
+// add starts to send requests to an address. If that fails, it stops the other clients.
+func (l *Load) add(ctx context.Context, name string, config load.Config) error {
+	config.Host, config.Path, config.Timeout, config.Colors = host, "/color", RequestTimeout(), guide.Colors()
+	// All requests of one timeout fit: otherwise the client fails first when the machine stalls.
+	config.MaxInFlight = int(config.Rate * RequestTimeout().Seconds())
+	client, err := load.Start(ctx, config)
+	if err != nil {
+		_, overload := l.Stop(nil)
+		return errors.Join(fmt.Errorf("start the load on %s: %w", name, err), overload)
+	}
+	l.clients[name] = client
+	return nil
 }
 
 // Stop ends the load and returns the results of its requests. The keys of outages are names of proxies.

@@ -26,6 +26,8 @@ type State struct {
 	// Envoys are the canary's weights that the proxies run, by the proxies' names. A proxy that does not respond or has no
 	// route is missing.
 	Envoys map[string]int
+	// ReadyProxies is the number of proxies that are Ready and do not terminate. It is set only if proxies are followed.
+	ReadyProxies int
 }
 
 // Weight returns the canary's weight in the annotation.
@@ -77,6 +79,8 @@ type Record struct {
 	observed      map[string][]Observation
 	weightsByHash map[string]int // weights by the hash of the annotation's text
 	steps         []step
+	passed        []passedStep
+	ended         map[string]time.Time // when proxies were requested to terminate, by name
 }
 
 // step is a step that the Rollout has reached.
@@ -90,7 +94,7 @@ type step struct {
 func newRecord() *Record {
 	return &Record{
 		state: State{Envoys: map[string]int{}}, observed: map[string][]Observation{},
-		weightsByHash: map[string]int{"": 0},
+		weightsByHash: map[string]int{"": 0}, ended: map[string]time.Time{},
 	}
 }
 
@@ -103,12 +107,16 @@ func (r *Record) Now() State {
 	return state
 }
 
-// Since returns the weights by place since a moment, including the weight at that moment.
+// Since returns the weights by place since a moment, including the weight at that moment. It omits proxies that
+// terminated before.
 func (r *Record) Since(moment time.Time) map[string][]Observation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	since := map[string][]Observation{}
 	for place, all := range r.observed {
+		if end, ok := r.ended[place]; ok && end.Before(moment) {
+			continue
+		}
 		first := len(all)
 		for first > 0 && all[first-1].At.After(moment) {
 			first--
@@ -140,21 +148,35 @@ func (r *Record) ACKed(moment time.Time, weight int) bool {
 
 // UnexpectedWeights describes the weights since a moment that were not requested: see trace.Unexpected.
 func (r *Record) UnexpectedWeights(moment time.Time, requested ...int) []string {
-	return r.unexpected(moment, requested, func(seen []Observation) []Observation { return seen })
+	return r.unexpected(moment, requested, func(_ string, seen []Observation) []Observation { return seen })
 }
 
 // UnexpectedTransientWeights is UnexpectedWeights without the last weight of each place, which WrongFinalWeights
 // checks.
 func (r *Record) UnexpectedTransientWeights(moment time.Time, requested ...int) []string {
-	return r.unexpected(moment, requested, func(seen []Observation) []Observation { return seen[:len(seen)-1] })
+	return r.unexpected(moment, requested, func(place string, seen []Observation) []Observation {
+		if r.hasEnded(place) {
+			return seen
+		}
+		return seen[:len(seen)-1]
+	})
 }
 
-// WrongFinalWeights describes the places whose last weight is not the requested one.
+// hasEnded reports whether a place is a proxy that has terminated.
+func (r *Record) hasEnded(place string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ended := r.ended[place]
+	return ended
+}
+
+// WrongFinalWeights describes the places whose last weight is not the requested one, except proxies that have
+// terminated.
 func (r *Record) WrongFinalWeights(moment time.Time, requested int) []string {
 	var descriptions []string
 	since := r.Since(moment)
 	for _, place := range slices.Sorted(maps.Keys(since)) {
-		if last := since[place][len(since[place])-1]; last.Weight != requested {
+		if last := since[place][len(since[place])-1]; last.Weight != requested && !r.hasEnded(place) {
 			descriptions = append(descriptions,
 				fmt.Sprintf("%s is %d since %+.3f s, requested %d", place, last.Weight, last.At.Sub(moment).Seconds(), requested))
 		}
@@ -163,12 +185,14 @@ func (r *Record) WrongFinalWeights(moment time.Time, requested int) []string {
 }
 
 // unexpected describes the unexpected weights among those that selected returns for each place.
-func (r *Record) unexpected(moment time.Time, requested []int, selected func([]Observation) []Observation) []string {
+func (r *Record) unexpected(
+	moment time.Time, requested []int, selected func(place string, seen []Observation) []Observation,
+) []string {
 	var descriptions []string
 	since := r.Since(moment)
 	for _, place := range slices.Sorted(maps.Keys(since)) {
 		var weights []int
-		for _, s := range selected(since[place]) {
+		for _, s := range selected(place, since[place]) {
 			weights = append(weights, s.Weight)
 		}
 		if unexpected := trace.Unexpected(requested, weights); len(unexpected) > 0 {
@@ -259,25 +283,59 @@ func (r *Record) addRollout(version inside.Version) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.state.Rollout, r.state.RolloutRevision = rollout, version.Revision
-	if index := rollout.Status.CurrentStepIndex; index != nil &&
-		(len(r.steps) == 0 || r.steps[len(r.steps)-1].index != *index) {
-		r.steps = append(r.steps, step{index: *index, at: version.Seen, version: version.Revision})
+	index := rollout.Status.CurrentStepIndex
+	switch {
+	case index == nil:
+		return
+	case len(r.steps) > 0:
+		before := r.steps[len(r.steps)-1].index
+		if before == *index {
+			return
+		}
+		r.passed = append(r.passed, passedSteps(version, rollout.Status.Canary.Weights, before, *index)...)
 	}
+	r.steps = append(r.steps, step{index: *index, at: version.Seen, version: version.Revision})
 }
 
-// addEnvoy records the routes of an Envoy, read by a request that began at began. An Envoy without a route for the app,
-// such as one that has just started, has no weight.
-func (r *Record) addEnvoy(name string, began time.Time, shares envoyadmin.Shares, err error) {
+// addEnvoy records the routes of an Envoy, read by a request that began at began and ended at seen. An Envoy without a
+// route for the app, such as one that has just started, has no weight.
+func (r *Record) addEnvoy(name string, began, seen time.Time, shares envoyadmin.Shares, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	_, ended := r.ended[name]
 	switch {
+	case ended: // read at the same time
 	case err == nil && len(shares) > 0:
 		weight := envoyPair().EnvoyWeight(shares)
 		r.state.Envoys[name] = weight
-		r.add(name, weight, began, time.Now())
+		r.add(name, weight, began, seen)
 	default:
 		delete(r.state.Envoys, name)
 	}
+}
+
+// endEnvoy ends the record of a proxy that has been terminating since a moment. What it ran later does not count.
+func (r *Record) endEnvoy(name string, since time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.state.Envoys, name)
+	r.ended[name] = since
+	all := slices.DeleteFunc(r.observed[name], func(o Observation) bool { return o.At.After(since) })
+	if len(all) == 0 {
+		delete(r.observed, name)
+		return
+	}
+	if last := &all[len(all)-1]; last.Last.After(since) {
+		last.Last = since
+	}
+	r.observed[name] = all
+}
+
+// setReadyProxies sets the number of Ready proxies.
+func (r *Record) setReadyProxies(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.ReadyProxies = n
 }
 
 // decode decodes a version. It returns false for a version without a value: the object does not exist.
@@ -306,7 +364,7 @@ func (b *Testbed) watchEnvoy(ctx context.Context, p Proxy) {
 		if ctx.Err() != nil {
 			return
 		}
-		b.Record.addEnvoy(p.Name, began, shares, err)
+		b.Record.addEnvoy(p.Name, began, time.Now(), shares, err)
 		select {
 		case <-ctx.Done():
 			return

@@ -82,12 +82,12 @@ func TestStateHasWeight(t *testing.T) {
 	}{
 		{"only written", func() { r.addObject(object(t, 1, 20, 0, 2, 2)) }, false},
 		{"acknowledged by all", func() { r.addObject(object(t, 2, 20, 20, 2, 2)) }, false},
-		{"run by one Envoy", func() { r.addEnvoy("a", start(), shares, nil) }, false},
-		{"run by both", func() { r.addEnvoy("b", start(), shares, nil) }, true},
+		{"run by one Envoy", func() { r.addEnvoy("a", start(), start().Add(time.Second), shares, nil) }, false},
+		{"run by both", func() { r.addEnvoy("b", start(), start().Add(time.Second), shares, nil) }, true},
 		{"one proxy is no longer Ready", func() { r.addObject(object(t, 3, 20, 20, 1, 1)) }, false},
 		{"Ready again", func() { r.addObject(object(t, 4, 20, 20, 2, 2)) }, true},
-		{"one Envoy without a route", func() { r.addEnvoy("b", start(), envoyadmin.Shares{}, nil) }, false},
-		{"with another split", func() { r.addEnvoy("b", start(), envoyadmin.Shares{"x": 1}, nil) }, false},
+		{"one Envoy without a route", func() { r.addEnvoy("b", start(), start().Add(time.Second), envoyadmin.Shares{}, nil) }, false},
+		{"with another split", func() { r.addEnvoy("b", start(), start().Add(time.Second), envoyadmin.Shares{"x": 1}, nil) }, false},
 	}
 	for _, tt := range steps {
 		tt.step()

@@ -40,6 +40,7 @@ type Testbed struct {
 	Repo string
 
 	launcher launcher
+	follows  bool   // the record follows proxies that are replaced, and Proxies is empty
 	api      string // where kubectl proxy listens
 	http     *http.Client
 }

@@ -28,10 +28,14 @@ func recordOf(versions []inside.Version, polls ...poll) *Record {
 		if l.weight > 0 {
 			shares[envoyPair().Canary] = float64(l.weight) / 100
 		}
-		r.addEnvoy("e", start().Add(time.Duration(l.second)*time.Second), shares, nil)
+		at := start().Add(time.Duration(l.second) * time.Second)
+		r.addEnvoy("e", at, at, shares, nil)
 	}
 	return r
 }
+
+// fineTally is the result of a load without failed requests.
+func fineTally() trace.Tally { return trace.Tally{Sent: 500} }
 
 // Exactly one check detects each violation.
 func TestVerdict(t *testing.T) {
@@ -42,7 +46,7 @@ func TestVerdict(t *testing.T) {
 			object(t, 20, last, 20, 2, 2), object(t, 21, last, last, 2, 2),
 		}
 	}
-	fine := trace.Tally{Sent: 500}
+	fine := fineTally()
 	tests := []struct {
 		name   string
 		record *Record

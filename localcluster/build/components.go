@@ -52,6 +52,10 @@ const (
 	QEMUComponent = "qemu-user"
 	// ApacheBenchComponent contains usr/bin/ab, a client of HTTP/1.0, and the libraries that it needs below usr/lib.
 	ApacheBenchComponent = "apache2-utils"
+	// DashComponent contains usr/bin/dash, a shell.
+	DashComponent = "dash"
+	// WgetComponent contains a program that accepts the options of wget in the chart's test.
+	WgetComponent = "wget"
 )
 
 // OtherKEDAVersions are the versions of KEDA, oldest first, that a cluster can run instead of KEDAVersion. They are one
@@ -175,6 +179,8 @@ func OnDemand(modules, release string) []Component {
 		oldRollouts(folder(OldRolloutsComponent)),
 		{QEMUComponent, 20 * time.Second, DebianPackages{Release: release, Names: []string{qemuUser(release)}}},
 		{ApacheBenchComponent, 5 * time.Second, DebianPackages{Release: release, Names: apacheBench(release)}},
+		{DashComponent, 5 * time.Second, DebianPackages{Release: release, Names: []string{"dash"}}},
+		{WgetComponent, 5 * time.Second, GoTools{Dir: folder("wget"), Packages: []string{"."}, Output: "chart-wget"}},
 	}
 	for _, version := range OtherKEDAVersions() {
 		out = append(out, keda(KEDAComponentOf(version), folder(KEDAComponentOf(version))))

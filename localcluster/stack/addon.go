@@ -31,11 +31,13 @@ const (
 	Contour Addon = "contour"
 	// OldRollouts is the image of an older Argo Rollouts controller. It runs only if a manifest uses its tag.
 	OldRollouts Addon = build.OldRolloutsComponent
+	// Busybox is the image of the Pod of `helm test`.
+	Busybox Addon = "busybox"
 )
 
 // Addons are all add-ons. Other versions of KEDA are named after their components, such as "keda-v2.20.2".
 func Addons() []Addon {
-	out := []Addon{EnvoyGateway, Traefik, KEDA, KEDAAPI, Contour, OldRollouts}
+	out := []Addon{EnvoyGateway, Traefik, KEDA, KEDAAPI, Contour, OldRollouts, Busybox}
 	for _, version := range build.OtherKEDAVersions() {
 		out = append(out, Addon(build.KEDAComponentOf(version)))
 	}
@@ -96,6 +98,8 @@ func (a Addon) Components() []string {
 		return []string{build.GatewayAPIComponent, build.EnvoyGatewayComponent}
 	case Traefik:
 		return []string{build.GatewayAPIComponent, build.TraefikComponent}
+	case Busybox:
+		return []string{build.DashComponent, build.WgetComponent}
 	default: // named after its component
 		return []string{string(a)}
 	}
@@ -121,6 +125,8 @@ func AddonImages(addons []Addon, components map[string]string, programs map[prod
 				"rollouts-controller-"+build.OldRolloutsVersion))
 			controller.Names = []string{"argoproj/argo-rollouts:" + build.OldRolloutsVersion}
 			out = append(out, controller)
+		case Busybox:
+			out = append(out, busybox(components))
 		case KEDAAPI: // objects and no image
 		default:
 			out = append(out, keda(components, addon.keda())...)
@@ -154,7 +160,7 @@ func AddonBundles(addons []Addon, components map[string]string, sources install.
 				share(build.EnvoyGatewayComponent, "install.yaml")))
 		case Contour:
 			out = append(out, install.Contour(share(build.ContourComponent, "manifests")))
-		case OldRollouts: // an image and nothing else
+		case OldRollouts, Busybox: // an image and nothing else
 		case KEDAAPI:
 			out = append(out, install.KEDAAPI(share(build.KEDAAPIComponent, "crd")))
 		default:
@@ -245,5 +251,16 @@ func traefik(program string) images.Spec {
 		Names: []string{"library/traefik:v" + build.TraefikVersion}, Entrypoint: []string{"/traefik"}, User: product.NonRoot,
 		Files:   []images.File{{Path: "/traefik", Source: program}},
 		Folders: []images.Folder{{Path: "/tmp", Mode: 0o1777}},
+	}
+}
+
+// busybox has the name of the image in the values of the chart, and what the chart uses of it: a shell and wget. Debian's
+// busybox is none: its wget has no timeout.
+func busybox(components map[string]string) images.Spec {
+	return images.Spec{
+		Names: []string{"library/busybox:1.37"}, Entrypoint: []string{"/bin/sh"}, User: product.NonRoot,
+		Files: append(libraries(components["glibc"], "libc.so.6"),
+			images.File{Path: "/bin/sh", Source: filepath.Join(components[build.DashComponent], "usr", "bin", "dash")},
+			images.File{Path: "/bin/wget", Source: program(components, build.WgetComponent, "chart-wget")}),
 	}
 }

@@ -125,21 +125,26 @@ func argoRollouts(program string) images.Spec {
 
 // envoy is the proxy with the C library that it is linked against.
 func envoy(program, glibc string) images.Spec {
-	spec := images.Spec{
+	return images.Spec{
 		Names: []string{"envoyproxy/envoy:v" + build.EnvoyVersion}, Entrypoint: []string{"/usr/local/bin/envoy"}, User: "101",
-		Files:   []images.File{{Path: "/usr/local/bin/envoy", Source: program}},
+		Files: append([]images.File{{Path: "/usr/local/bin/envoy", Source: program}},
+			libraries(glibc, "libc.so.6", "libm.so.6", "librt.so.1", "libdl.so.2", "libpthread.so.0")...),
 		Folders: []images.Folder{{Path: "/tmp", Mode: 0o1777}},
 	}
-	libraries := filepath.Join(glibc, "usr", "lib", "*-linux-gnu")
-	for _, name := range []string{"libc.so.6", "libm.so.6", "librt.so.1", "libdl.so.2", "libpthread.so.0"} {
-		spec.Files = append(spec.Files, images.File{Path: "/lib/" + name, Source: filepath.Join(libraries, name)})
+}
+
+// libraries returns libraries of the C library, and its loader.
+func libraries(glibc string, names ...string) []images.File {
+	folder := filepath.Join(glibc, "usr", "lib", "*-linux-gnu")
+	var files []images.File
+	for _, name := range names {
+		files = append(files, images.File{Path: "/lib/" + name, Source: filepath.Join(folder, name)})
 	}
-	// The program contains the path of the loader (the psABI of its processor).
+	// Programs contain the path of the loader (the psABI of their processor).
 	loader := map[string]string{
 		"amd64": "/lib64/ld-linux-x86-64.so.2", "arm64": "/lib/ld-linux-aarch64.so.1",
 	}[runtime.GOARCH]
-	spec.Files = append(spec.Files, images.File{Path: loader, Source: filepath.Join(libraries, filepath.Base(loader))})
-	return spec
+	return append(files, images.File{Path: loader, Source: filepath.Join(folder, filepath.Base(loader))})
 }
 
 // LinkPrograms creates links to the components' programs in the folder bin, so that one folder in a search path is

@@ -184,6 +184,8 @@ func full() []Stage {
 		// This stage and release compile for all platforms.
 		{Name: "install", Make: []string{"test-install"}, OwnCluster: true, Alone: true},
 		{Name: "install-plugin", Make: []string{"test-plugin"}, OwnCluster: true},
+		// It sends 250 requests per second while all components are replaced.
+		{Name: "helm", Make: []string{"test-helm"}, OwnCluster: true, Alone: true},
 		// Both this stage and install write to the folder dist.
 		{Name: "release", Make: []string{"test-release"}, After: []string{"install"}, OwnCluster: true, Alone: true},
 	} {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
@@ -17,8 +16,6 @@ const (
 	// otherFlag changes every cluster. A flag that changes the listener, such as that of the access log, would drain every
 	// connection.
 	otherFlag = "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_RETRIES"
-	// withoutLease is what the router logs when it considers the interceptors gone.
-	withoutLease = "no interceptor renews its Lease"
 )
 
 // Two replicas of the interceptor are replaced one after the other by replicas with another flag, during the promotion
@@ -46,7 +43,7 @@ func TestRollover(t *testing.T) {
 			}
 		}
 	})
-	began, leases := time.Now(), watchLease(t, b)
+	leases := b.WatchLease(t)
 	c := testbed.Canary{
 		From: deployed, To: "red", Final: "red", Weights: []int{20, 50, 80},
 		Requested: []int{0, 20, 50, 80, 100, 0},
@@ -69,17 +66,7 @@ func TestRollover(t *testing.T) {
 		}
 		return b.Argo(ctx, "promote", testbed.App)
 	})
-	log, err := b.Kubectl(t.Context(), "kubectl", "-n", "argo-rollouts", "logs", "deployment/argo-rollouts",
-		"--since-time", began.UTC().Format(time.RFC3339))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(log) {
-		if strings.Contains(line, withoutLease) && !leases.hasLapsed() {
-			t.Errorf("the router considered the interceptors gone, although their Lease was renewed after %s at most: %s",
-				leases.longest(), line)
-		}
-	}
+	leases.CheckRouter(t)
 }
 
 // awaitRollover waits for the end of a rolling update of the interceptors.

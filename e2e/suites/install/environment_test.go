@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/pages"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
@@ -18,11 +19,6 @@ import (
 
 // releases is the URL of the releases on the page.
 const releases = "https://github.com/kedify/argo-rollouts-plugin/releases/download/"
-
-// withPatience replaces the time limits of commands in a script by await.Patience.
-func withPatience(text string) string {
-	return regexp.MustCompile(`--timeout[= ]\d+[hms]+`).ReplaceAllString(text, testbed.WaitTimeout())
-}
 
 // environment is a cluster, the page, and the user's folder.
 type environment struct {
@@ -46,7 +42,7 @@ type environment struct {
 // runScript runs commands of the page unchanged, except for the URL of the releases. They must succeed.
 func (w *environment) runScript(t *testing.T, text string) string {
 	t.Helper()
-	text = withPatience(text)
+	text = testbed.WithPatience(text)
 	text = regexp.MustCompile(`(?m)^VERSION=.*$`).ReplaceAllString(text, "VERSION="+w.release)
 	text = strings.ReplaceAll(text, releases+"v$VERSION", "file://"+w.folder+"/release")
 	began := time.Now()
@@ -56,7 +52,7 @@ func (w *environment) runScript(t *testing.T, text string) string {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	w.spent += time.Since(began)
-	w.ran += commands(text)
+	w.ran += pages.Commands(text)
 	return out
 }
 

@@ -101,7 +101,7 @@ func up(t *testing.T) *environment {
 	w.release = about.Version
 	w.prepare(t)
 	w.runScript(t, w.page.block(t, "Download the manifests", "sh", 0))
-	w.tagImages(t)
+	testbed.TagImages(t, w.Cluster, w.release)
 	return w
 }
 

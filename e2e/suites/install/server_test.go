@@ -1,27 +1,18 @@
 package install
 
 import (
-	"bytes"
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"fmt"
-	"io"
 	"math/big"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/kedify/argo-rollouts-plugin/config"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 const (
@@ -93,40 +84,4 @@ func (w *environment) certify(t *testing.T, folder string) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// tagImages tags the checkout's images in the cluster's registry with the snapshot's version, like a release.
-func (w *environment) tagImages(t *testing.T) {
-	t.Helper()
-	socket := filepath.Join(filepath.Dir(w.Kubeconfig), "registry.sock")
-	client := &http.Client{Timeout: await.Patience(), Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		},
-	}}
-	for _, image := range config.Images() {
-		manifests := "http://registry/v2/kedify/" + image + "/manifests/"
-		kind, manifest := exchange(t, client, http.MethodGet, manifests+"dev", "", nil)
-		exchange(t, client, http.MethodPut, manifests+w.release, kind, manifest)
-	}
-}
-
-// exchange sends a request to a registry, which must succeed.
-func exchange(t *testing.T, client *http.Client, method, address, kind string, body []byte) (string, []byte) {
-	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, address, bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", kind)
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode >= http.StatusBadRequest {
-		t.Fatal(fmt.Sprintf("%s %s: %s", method, address, response.Status), err)
-	}
-	return response.Header.Get("Content-Type"), content
 }
