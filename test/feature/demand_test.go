@@ -33,13 +33,37 @@ import (
 type clock struct {
 	began  time.Time
 	passed atomic.Int64
+	onRead atomic.Pointer[func()] // called by now; nil for nothing
 }
 
 // newClock returns a clock that is stopped.
 func newClock() *clock { return &clock{began: time.Now().Add(time.Hour)} }
 
 // now returns the time.
-func (c *clock) now() time.Time { return c.began.Add(time.Duration(c.passed.Load())) }
+func (c *clock) now() time.Time {
+	if hook := c.onRead.Load(); hook != nil {
+		(*hook)()
+	}
+	return c.began.Add(time.Duration(c.passed.Load()))
+}
+
+// stop makes a later read of the clock, and only this one, wait for the end of the test: the one after skipped others.
+// reached is closed when it waits. release ends it.
+func (c *clock) stop(t *testing.T, skipped int64) (reached <-chan struct{}, release func()) {
+	t.Helper()
+	var reads atomic.Int64
+	waits, ends := make(chan struct{}), make(chan struct{})
+	hook := func() {
+		if reads.Add(1) == skipped+1 {
+			close(waits)
+			<-ends
+		}
+	}
+	c.onRead.Store(&hook)
+	release = sync.OnceFunc(func() { close(ends) })
+	t.Cleanup(release)
+	return waits, release
+}
 
 // startSink creates the replica's metric sink.
 func (r *replica) startSink(c *fakeCluster, name string, registry *prometheus.Registry) {

@@ -116,8 +116,8 @@ type Queue struct {
 
 	last         Waiter
 	entries      map[Waiter]entry
-	slots        map[slot]*fifo
-	lastReleased map[netip.Addr]string // the cluster of the last released request, by proxy
+	slots        map[netip.Addr]map[string]*fifo // by proxy and cluster
+	lastReleased map[netip.Addr]string           // the cluster of the last released request, by proxy
 	counts       map[model.Key]Count
 	namespaces   map[string]int
 	proxies      map[netip.Addr]int
@@ -130,7 +130,7 @@ type Queue struct {
 func NewQueue(limits Limits) *Queue {
 	return &Queue{
 		limits: limits, workloads: map[model.Key]Workload{}, owners: map[string]model.Key{},
-		entries: map[Waiter]entry{}, slots: map[slot]*fifo{}, lastReleased: map[netip.Addr]string{},
+		entries: map[Waiter]entry{}, slots: map[netip.Addr]map[string]*fifo{}, lastReleased: map[netip.Addr]string{},
 		counts: map[model.Key]Count{}, namespaces: map[string]int{}, proxies: map[netip.Addr]int{},
 		shares: map[share]int{}, tenants: map[model.Fleet]map[string]int{},
 	}
@@ -217,10 +217,13 @@ func (q *Queue) Enqueue(request Request) (Waiter, Workload, Decision) {
 	q.last++
 	e := entry{slot{request.Proxy, request.Cluster}, key, request.IsViaFallback}
 	q.entries[q.last] = e
-	if q.slots[e.slot] == nil {
-		q.slots[e.slot] = new(fifo)
+	if q.slots[e.proxy] == nil {
+		q.slots[e.proxy] = map[string]*fifo{}
 	}
-	q.slots[e.slot].push(q.last)
+	if q.slots[e.proxy][e.cluster] == nil {
+		q.slots[e.proxy][e.cluster] = new(fifo)
+	}
+	q.slots[e.proxy][e.cluster].push(q.last)
 	q.count(e, 1)
 	return q.last, workload, Wait
 }
@@ -247,9 +250,9 @@ func (q *Queue) Remove(waiter Waiter) {
 		return
 	}
 	delete(q.entries, waiter)
-	waiters := q.slots[e.slot]
+	waiters := q.slots[e.proxy][e.cluster]
 	if waiters.remove(q.Contains); waiters.waiting == 0 {
-		delete(q.slots, e.slot)
+		delete(q.slots[e.proxy], e.cluster)
 	}
 	q.count(e, -1)
 }
@@ -276,6 +279,7 @@ func (q *Queue) count(e entry, delta int) {
 	}
 	if q.proxies[e.proxy] == 0 {
 		delete(q.proxies, e.proxy)
+		delete(q.slots, e.proxy)
 		delete(q.lastReleased, e.proxy)
 	}
 }
@@ -283,7 +287,7 @@ func (q *Queue) count(e entry, delta int) {
 // Release removes and returns up to limit requests of a proxy for clusters that it serves. It takes one of each cluster
 // in turn, the oldest first, so that a workload with many requests does not delay those of others.
 func (q *Queue) Release(proxy netip.Addr, serves func(cluster string) bool, limit int) []Waiter {
-	clusters := slices.DeleteFunc(q.clustersAt(proxy), func(cluster string) bool { return !serves(cluster) })
+	clusters := slices.DeleteFunc(q.ClustersAt(proxy), func(cluster string) bool { return !serves(cluster) })
 	next, isPresent := slices.BinarySearch(clusters, q.lastReleased[proxy])
 	if isPresent {
 		next++
@@ -293,10 +297,10 @@ func (q *Queue) Release(proxy netip.Addr, serves func(cluster string) bool, limi
 	for len(released) < limit && len(clusters) > 0 {
 		remaining := clusters[:0]
 		for _, cluster := range clusters[:min(len(clusters), limit-len(released))] {
-			at := slot{proxy, cluster}
 			q.lastReleased[proxy] = cluster
-			waiter := q.slots[at].first(q.Contains)
-			if released = append(released, waiter); q.slots[at].waiting > 1 {
+			waiters := q.slots[proxy][cluster]
+			waiter := waiters.first(q.Contains)
+			if released = append(released, waiter); waiters.waiting > 1 {
 				remaining = append(remaining, cluster)
 			}
 			q.Remove(waiter)
@@ -319,22 +323,12 @@ func (q *Queue) Contains(waiter Waiter) bool {
 
 // HasWaiter reports whether a request of a proxy is queued for a cluster.
 func (q *Queue) HasWaiter(proxy netip.Addr, cluster string) bool {
-	return q.slots[slot{proxy, cluster}] != nil
+	return q.slots[proxy][cluster] != nil
 }
 
-// clustersAt returns the clusters with queued requests of a proxy, sorted.
-func (q *Queue) clustersAt(proxy netip.Addr) []string {
-	if q.proxies[proxy] == 0 {
-		return nil
-	}
-	var clusters []string
-	for at := range q.slots {
-		if at.proxy == proxy {
-			clusters = append(clusters, at.cluster)
-		}
-	}
-	slices.Sort(clusters)
-	return clusters
+// ClustersAt returns the clusters with queued requests of a proxy, sorted.
+func (q *Queue) ClustersAt(proxy netip.Addr) []string {
+	return slices.Sorted(maps.Keys(q.slots[proxy]))
 }
 
 // Workloads returns the number of workloads with queued requests.

@@ -78,7 +78,9 @@ type Meter struct {
 	objects map[model.Key]*object
 	keys    map[string]map[string][]model.Key // objects by their ExternalKey and namespace, oldest first
 	fleets  map[model.Fleet]map[string]*proxy
-	version int // of objects and keys, increased by each change
+	// version changes with all that the attribution of a cluster to an object depends on: the objects, their fleets, and
+	// their external keys and sources.
+	version int
 }
 
 // NewMeter returns a Meter without objects and proxies. now is the start of all its times.
@@ -96,9 +98,12 @@ func (m *Meter) at(now time.Time) time.Duration { return max(0, now.Sub(m.began)
 // its request rate. Of several objects of a namespace with the same ExternalKey, the oldest one owns it; the Reports of
 // the others contain a Problem. Objects of different namespaces count independently of each other.
 func (m *Meter) SetObject(now time.Time, key model.Key, desired Object) {
-	m.version++
 	current := m.objects[key]
-	if current == nil || !current.hasSameCounting(desired) {
+	isSame := current != nil && current.hasSameCounting(desired)
+	if !isSame || !slices.Equal(current.Spec.ExternalSources, desired.Spec.ExternalSources) {
+		m.version++
+	}
+	if !isSame {
 		fresh := &object{name: key.String(), since: m.at(now)}
 		if current != nil {
 			fresh.totals, fresh.recent = current.totals, current.recent

@@ -44,13 +44,21 @@ type leadership struct {
 
 	queue   workqueue.TypedDelayingInterface[model.Key]
 	retries workqueue.TypedRateLimiter[model.Key]
+	// background contains the objects that wait for their turn: those that aren't in a canary and whose write is due.
+	background workqueue.TypedInterface[model.Key]
 
 	mu      sync.Mutex // held by plan
 	records map[model.Key]*record
-	// nextSlot is the theoretical arrival time of the GCRA (ITU-T I.371) that limits the background writes: the latest
-	// slot that an object has.
-	nextSlot time.Time
 }
+
+// turn is the permission to write the status of an object that isn't in a canary.
+type turn int
+
+const (
+	noTurn turn = iota
+	awaitsTurn
+	hasTurn
+)
 
 // record is the state of one object. It belongs to the worker that processes the object.
 type record struct {
@@ -61,15 +69,15 @@ type record struct {
 	status          *httpv1alpha1.HTTPScaledObjectStatus
 	// outdatedSince is since when the status differs from the computed one, zero while it doesn't.
 	outdatedSince time.Time
-	// notBefore is the earliest time to repeat a failed write. slot is the reserved time of a background write, zero if
-	// none is reserved.
-	notBefore, slot time.Time
+	// notBefore is the earliest time to repeat a failed write.
+	notBefore time.Time
 	// nextWrite is the theoretical arrival time of the GCRA that limits the writes to this object.
 	nextWrite time.Time
 	// acks are the ACKs at the last plan, and incompleteSince is since when not every Ready proxy has acknowledged the
-	// object, zero if all have or if none can. They are guarded by the lock of the leadership.
+	// object, zero if all have or if none can. They and turn are guarded by the lock of the leadership.
 	acks            Acks
 	incompleteSince time.Time
+	turn            turn
 }
 
 // setAcks stores the ACKs of a plan. isExpected is false if no proxy can acknowledge the object.
@@ -91,6 +99,7 @@ func newLeadership(w *writer) *leadership {
 	}}
 	return &leadership{
 		writer: w, records: map[model.Key]*record{},
+		background: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[model.Key]{Queue: new(fairQueue)}),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[model.Key]{
 			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[model.Key]{Queue: order}),
 		}),
@@ -112,6 +121,43 @@ func (l *leadership) work(ctx context.Context) {
 	}
 }
 
+// giveTurns lets the objects in the background write their statuses until ctx ends, at the rate of the background
+// writes: by the GCRA (ITU-T I.371), with the time of the last turn as its theoretical arrival time. An object that has
+// its status by then uses no turn.
+func (l *leadership) giveTurns(ctx context.Context) {
+	var last time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(last.Add(backgroundInterval))):
+		}
+		key, isShutDown := l.background.Get()
+		if isShutDown {
+			return
+		}
+		if l.giveTurn(key) {
+			last = latest(last, time.Now().Add(-backgroundBurst*backgroundInterval)).Add(backgroundInterval)
+		}
+		l.background.Done(key)
+	}
+}
+
+// giveTurn lets an object write its status. It returns false if the object needs no turn any more.
+func (l *leadership) giveTurn(key model.Key) bool {
+	l.mu.Lock()
+	rec := l.records[key]
+	isNeeded := rec != nil && rec.turn == awaitsTurn
+	if isNeeded {
+		rec.turn = hasTurn
+	}
+	l.mu.Unlock()
+	if isNeeded {
+		l.queue.Add(key)
+	}
+	return isNeeded
+}
+
 // recordOf returns the record of an object: a new one for a new UID, and nil after the object was deleted. The caller
 // holds the lock.
 func (l *leadership) recordOf(key model.Key, object *httpv1alpha1.HTTPScaledObject) *record {
@@ -120,7 +166,6 @@ func (l *leadership) recordOf(key model.Key, object *httpv1alpha1.HTTPScaledObje
 		return rec
 	}
 	if rec != nil {
-		l.releaseSlot(rec, time.Now())
 		l.retries.Forget(key)
 		delete(l.records, key)
 	}
@@ -189,12 +234,19 @@ func (l *leadership) plan(
 	now := time.Now()
 	rec.setAcks(l.acks(key, object, proxies), object.isPublished(), now)
 	if status = l.changedStatus(rec, object, now); status == nil {
+		rec.turn = noTurn
 		return rec, nil
 	}
-	if due := l.dueTime(rec, object, now); due.After(now) {
+	if due := rec.dueTime(object, now); due.After(now) {
 		l.queue.AddAfter(key, due.Sub(now))
 		return rec, nil
 	}
+	if !object.isCanary() && rec.turn != hasTurn {
+		rec.turn = awaitsTurn
+		l.background.Add(key)
+		return rec, nil
+	}
+	rec.turn = noTurn
 	rec.nextWrite = latest(rec.nextWrite, now).Add(writesInterval)
 	return rec, status
 }
@@ -204,7 +256,7 @@ func (r *record) markWritten(
 	object *httpv1alpha1.HTTPScaledObject, status *httpv1alpha1.HTTPScaledObjectStatus,
 ) {
 	r.resourceVersion, r.status = object.ResourceVersion, status
-	r.outdatedSince, r.notBefore, r.slot = time.Time{}, time.Time{}, time.Time{}
+	r.outdatedSince, r.notBefore = time.Time{}, time.Time{}
 }
 
 // changedStatus computes the status of an object, and returns nil if the object has it already.
@@ -217,7 +269,6 @@ func (l *leadership) changedStatus(rec *record, object tracked, now time.Time) *
 	current.Status = *base
 	computed := Compute(&current, object.outcome, rec.acks, l.Replica, now)
 	if apiequality.Semantic.DeepEqual(*base, computed) {
-		l.releaseSlot(rec, now)
 		rec.markWritten(object.object, base)
 		return nil
 	}
@@ -227,37 +278,22 @@ func (l *leadership) changedStatus(rec *record, object tracked, now time.Time) *
 	return &computed
 }
 
-// dueTime returns when the status of an object can be written: immediately, unless ACKs are missing, the rate limits
-// are reached, or the last write failed.
-func (l *leadership) dueTime(rec *record, object tracked, now time.Time) time.Time {
-	due := rec.outdatedSince
+// dueTime returns when the status of an object can be written: immediately, unless ACKs are missing, the limit for the
+// object is reached, or the last write failed.
+func (r *record) dueTime(object tracked, now time.Time) time.Time {
+	due := r.outdatedSince
 	isInvalid := len(object.outcome.Problems) > 0 || object.outcome.Failure != ""
-	if !isInvalid && (rec.acks.isIncomplete() || rec.acks.Rejection != "") {
+	if !isInvalid && (r.acks.isIncomplete() || r.acks.Rejection != "") {
 		due = due.Add(ackWait)
 	}
-	if allowed := rec.nextWrite.Add(-(writesBurst - 1) * writesInterval); allowed.After(now) {
+	if allowed := r.nextWrite.Add(-(writesBurst - 1) * writesInterval); allowed.After(now) {
 		due = allowed
 	}
-	switch soon := now.Add(retryCanary); {
-	case object.isCanary():
-		l.releaseSlot(rec, now)
-		if rec.notBefore.After(soon) { // The write failed before the canary began.
-			rec.notBefore = soon
-		}
-	case !due.After(now) && rec.slot.IsZero():
-		l.nextSlot = latest(l.nextSlot, now.Add(-backgroundBurst*backgroundInterval)).Add(backgroundInterval)
-		rec.slot = l.nextSlot
+	// The write may have failed before the canary began.
+	if soon := now.Add(retryCanary); object.isCanary() && r.notBefore.After(soon) {
+		r.notBefore = soon
 	}
-	return latest(due, rec.notBefore, rec.slot)
-}
-
-// releaseSlot removes the slot of an object. A slot in the future becomes available to other objects. The caller holds
-// the lock.
-func (l *leadership) releaseSlot(rec *record, now time.Time) {
-	if rec.slot.After(now) {
-		l.nextSlot = l.nextSlot.Add(-backgroundInterval)
-	}
-	rec.slot = time.Time{}
+	return latest(due, r.notBefore)
 }
 
 // latest returns the last of times.

@@ -242,6 +242,7 @@ func (w *writer) lead(ctx context.Context) {
 	l := newLeadership(w) // A new one for each election: another replica may have written in between.
 	var working sync.WaitGroup
 	working.Go(func() { w.peers.Run(ctx) })
+	working.Go(func() { l.giveTurns(ctx) })
 	for range parallelWrites {
 		working.Go(func() { l.work(ctx) })
 	}
@@ -255,6 +256,7 @@ func (w *writer) lead(ctx context.Context) {
 	w.leadership = nil
 	w.mu.Unlock()
 	l.queue.ShutDown()
+	l.background.ShutDown()
 	working.Wait()
 }
 

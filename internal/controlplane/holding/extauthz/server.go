@@ -53,7 +53,8 @@ type Stream interface {
 	Number() uint64
 	// Fleet is the proxy's fleet.
 	Fleet() string
-	// Serves reports whether the proxy has ACKed an endpoint of a cluster that accepts requests.
+	// Serves reports whether the proxy has ACKed an endpoint of a cluster that accepts requests. It may wait for a step of
+	// the proxy's session, so no lock is held when it is called.
 	Serves(cluster string) bool
 }
 
@@ -243,13 +244,27 @@ func timeoutOf(workload holding.Workload, request holding.Request) time.Duration
 func (s *Server) enqueue(
 	request holding.Request, stream Stream,
 ) (waiter holding.Waiter, done chan outcome, workload holding.Workload, result *outcome) {
+	isServed := stream.Serves(request.Cluster)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	hadWaiter := s.queue.HasWaiter(request.Proxy, request.Cluster)
+	waiter, done, workload, result = s.enqueueUnless(isServed, hadWaiter, request)
+	s.mu.Unlock()
+	// An ACK before the request was queued has released nothing. Any later ACK releases it.
+	if !isServed && !hadWaiter && stream.Serves(request.Cluster) {
+		s.release(request.Proxy)
+	}
+	return waiter, done, workload, result
+}
+
+// enqueueUnless is enqueue for a proxy that serves the request's cluster, or does not, and that has queued requests for
+// it, or has none. The caller holds the lock.
+func (s *Server) enqueueUnless(
+	isServed, hadWaiter bool, request holding.Request,
+) (waiter holding.Waiter, done chan outcome, workload holding.Workload, result *outcome) {
 	before := s.queue.Workloads()
 	waiter, workload, decision := s.queue.Enqueue(request)
 	switch {
-	case decision == holding.Page && stream.Serves(request.Cluster):
+	case decision == holding.Page && isServed:
 		return 0, nil, holding.Workload{}, &outcome{isReleased: true}
 	case decision == holding.Page:
 		return 0, nil, holding.Workload{}, &outcome{decision: s.viewPage(request, *workload.Page), page: *workload.Page}
@@ -258,7 +273,7 @@ func (s *Server) enqueue(
 		return 0, nil, holding.Workload{}, &outcome{decision: decision}
 	case decision != holding.Wait:
 		return 0, nil, holding.Workload{}, &outcome{decision: decision}
-	case !hadWaiter && stream.Serves(request.Cluster): // The request is in the queue: any ACK from now on releases it.
+	case !hadWaiter && isServed:
 		s.queue.Remove(waiter)
 		return 0, nil, holding.Workload{}, &outcome{isReleased: true}
 	}

@@ -71,21 +71,40 @@ func (s *Server) SetProxies(fleets map[model.Fleet][]model.Proxy) {
 }
 
 // EndpointsAcked is called when a proxy has ACKed endpoints. It releases the requests that wait for them.
-func (s *Server) EndpointsAcked(proxy netip.Addr) {
+func (s *Server) EndpointsAcked(proxy netip.Addr) { s.release(proxy) }
+
+// release releases the requests of a proxy for the clusters that it serves, as many as its Pacer allows. It asks the
+// stream without the lock, because a busy session may not delay the requests of other proxies.
+func (s *Server) release(proxy netip.Addr) {
+	s.mu.Lock()
+	stream, clusters := s.streamAt(proxy), s.queue.ClustersAt(proxy)
+	s.mu.Unlock()
+	served := map[string]bool{}
+	for _, cluster := range clusters {
+		served[cluster] = stream != nil && stream.Serves(cluster)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.release(proxy)
+	s.releaseServed(proxy, stream, served)
 }
 
-// release releases the requests of a proxy for the clusters that it serves, as many as its Pacer allows. The caller
+// streamAt returns the latest stream from an address, nil for none. The caller holds the lock.
+func (s *Server) streamAt(proxy netip.Addr) Stream {
+	if streams := s.streams[proxy]; len(streams) > 0 {
+		return streams[len(streams)-1]
+	}
+	return nil
+}
+
+// releaseServed is release for the clusters that a proxy serves on a stream, if that is still its latest one. The caller
 // holds the lock.
-func (s *Server) release(proxy netip.Addr) {
+func (s *Server) releaseServed(proxy netip.Addr, stream Stream, served map[string]bool) {
 	pacer := s.pacers[proxy]
 	if pacer == nil {
 		pacer = new(proxyPacer)
 	}
-	if streams := s.streams[proxy]; len(streams) > 0 {
-		released := s.queue.Release(proxy, streams[len(streams)-1].Serves, pacer.Available())
+	if latest := s.streamAt(proxy); stream != nil && latest != nil && latest.Number() == stream.Number() {
+		released := s.queue.Release(proxy, func(cluster string) bool { return served[cluster] }, pacer.Available())
 		for _, waiter := range released {
 			s.respond(waiter, outcome{isReleased: true})
 		}
@@ -103,9 +122,9 @@ func (s *Server) release(proxy netip.Addr) {
 // refill refills the Pacer of a proxy, and releases more requests.
 func (s *Server) refill(proxy netip.Addr, pacer *proxyPacer) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	pacer.due = nil
 	pacer.Refill()
+	s.mu.Unlock()
 	s.release(proxy)
 }
 
@@ -113,8 +132,8 @@ func (s *Server) refill(proxy netip.Addr, pacer *proxyPacer) {
 // caller holds the lock.
 func (s *Server) latestStream(proxy netip.Addr) (Stream, netip.Addr) {
 	for _, address := range slices.Concat([]netip.Addr{proxy}, s.addresses[proxy]) {
-		if streams := s.streams[address]; len(streams) > 0 {
-			return streams[len(streams)-1], address
+		if stream := s.streamAt(address); stream != nil {
+			return stream, address
 		}
 	}
 	return nil, proxy

@@ -83,7 +83,7 @@ type Sink struct {
 	reports       reportCache
 	rejections    server.PeerLog
 
-	mu      sync.Mutex // guards the fields below
+	mu      mutex // guards the fields below
 	meter   *metrics.Meter
 	members map[netip.Addr][]member
 	updated chan struct{} // closed and replaced when members change
@@ -115,29 +115,31 @@ func New(options Options) (*Sink, error) {
 	return s, err
 }
 
-// SetObjects adds, changes and removes objects; nil removes one.
+// SetObjects adds, changes and removes objects; nil removes one. It does not wait for the handling of metrics, and the
+// caller must not modify changed afterwards.
 func (s *Sink) SetObjects(changed map[model.Key]*metrics.Object) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.now()
-	for key, object := range changed {
-		if object == nil {
-			s.meter.RemoveObject(key)
-		} else {
-			s.meter.SetObject(now, key, *object)
+	s.mu.Do(func() {
+		now := s.now()
+		for key, object := range changed {
+			if object == nil {
+				s.meter.RemoveObject(key)
+			} else {
+				s.meter.SetObject(now, key, *object)
+			}
 		}
-	}
+	})
 }
 
-// SetProxies sets the proxies of all fleets. The caller must not modify fleets afterwards.
+// SetProxies sets the proxies of all fleets. It does not wait for the handling of metrics, and the caller must not
+// modify fleets afterwards.
 func (s *Sink) SetProxies(fleets map[model.Fleet][]model.Proxy) {
 	members := membersOf(fleets)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.meter.SetProxies(s.now(), fleets)
-	s.members = members
-	close(s.updated)
-	s.updated = make(chan struct{})
+	s.mu.Do(func() {
+		s.meter.SetProxies(s.now(), fleets)
+		s.members = members
+		close(s.updated)
+		s.updated = make(chan struct{})
+	})
 }
 
 // membersOf returns the proxies by their addresses.
