@@ -258,11 +258,11 @@ func TestInvalidStreams(t *testing.T) {
 		data []byte
 		want codes.Code
 	}{
-		"unknown method":          {path: "/x/y", want: codes.Unimplemented},
-		"too large":               {path: path, data: rawgrpc.Prefix(limit + 1), want: codes.ResourceExhausted},
-		"malformed":               {path: path, data: rawgrpc.Message([]byte{0xff}), want: codes.InvalidArgument},
-		"compressed":              {path: path, data: compressed, want: codes.Unimplemented},
-		"incomplete":              {path: path, data: rawgrpc.Prefix(10), want: codes.InvalidArgument},
+		"unknown method":           {path: "/x/y", want: codes.Unimplemented},
+		"too large":                {path: path, data: rawgrpc.Prefix(limit + 1), want: codes.ResourceExhausted},
+		"malformed":                {path: path, data: rawgrpc.Message([]byte{0xff}), want: codes.InvalidArgument},
+		"compressed":               {path: path, data: compressed, want: codes.Unimplemented},
+		"incomplete":               {path: path, data: rawgrpc.Prefix(10), want: codes.InvalidArgument},
 		"two messages, one wanted": {path: single, data: append(rawgrpc.Message(nil), rawgrpc.Message(nil)...), want: codes.InvalidArgument},
 	} {
 		t.Run(name, func(t *testing.T) {

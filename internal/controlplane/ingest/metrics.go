@@ -59,8 +59,8 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "objects", Help: "Objects in memory, by resource.",
 		}, []string{"resource"}),
-		problems:      gauge("problems", "Validation errors in HTTPScaledObjects that are reported in their status."),
-		routes:        gauge("routes", "Routes in the last published configuration."),
+		problems: gauge("problems", "Validation errors in HTTPScaledObjects that are reported in their status."),
+		routes:   gauge("routes", "Routes in the last published configuration."),
 		quarantined: gauge("quarantined_objects",
 			"HTTPScaledObjects with their last good configuration, because the current one fails. This is a bug."),
 		lastSucceeded: gauge("last_success_timestamp_seconds", "Unix time of the last successful publication."),

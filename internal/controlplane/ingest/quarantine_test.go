@@ -113,7 +113,7 @@ func (s *poisoned) Publish(_ model.Fleet, update translate.Update, isWhole bool)
 }
 
 // Retire and Assign implement Publisher.
-func (s *poisoned) Retire(model.Fleet)                          {}
+func (s *poisoned) Retire(model.Fleet)                   {}
 func (s *poisoned) Assign(map[model.Fleet][]model.Proxy) {}
 
 // Observe implements Observer.

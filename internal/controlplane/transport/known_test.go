@@ -44,7 +44,9 @@ type peerConn struct {
 	isClosed atomic.Bool
 }
 
-func (c *peerConn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(netip.AddrPortFrom(c.from, 40000)) }
+func (c *peerConn) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(c.from, 40000))
+}
 
 func (c *peerConn) Read([]byte) (int, error) {
 	c.isRead.Store(true)

@@ -59,7 +59,7 @@ type Listener struct {
 	closing  sync.Once
 	rejected server.PeerLog
 
-	mu      sync.Mutex // guards pending, perPeer and unknown
+	mu      sync.Mutex         // guards pending, perPeer and unknown
 	pending map[net.Conn]bool  // connections that Accept has not returned, and whether their peers were unknown
 	perPeer map[netip.Addr]int // pending connections
 	unknown int                // pending connections of unknown peers

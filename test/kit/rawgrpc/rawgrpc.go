@@ -211,7 +211,9 @@ func (c *Conn) Send(id uint32, data []byte, frame int, pause func()) error {
 }
 
 // End ends a stream.
-func (c *Conn) End(id uint32) error { return c.write(func() error { return c.framer.WriteData(id, true, nil) }) }
+func (c *Conn) End(id uint32) error {
+	return c.write(func() error { return c.framer.WriteData(id, true, nil) })
+}
 
 // reserve waits until the server accepts bytes, and returns how many, at most size.
 func (c *Conn) reserve(id uint32, size int) (int, error) {
