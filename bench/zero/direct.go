@@ -13,12 +13,12 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
@@ -39,7 +39,7 @@ const directPort, directXDS = 8090, 15678
 // resources are built in advance.
 type direct struct {
 	server *xds.Server
-	over   *grpc.Server
+	over   *grpcserver.Server
 	checks *extauthz.Server
 	envoy  *envoyproc.Envoy
 	// forms are the resources while all apps are at zero, and while all are awake.
@@ -68,7 +68,7 @@ func (d *direct) start(ctx context.Context, chosen options, folder string) (err 
 	at := netip.AddrPortFrom(netspace.Address(), directXDS)
 	d.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Callbacks: holding})
 	d.server.SetMembers(xds.Members{Fleets: map[netip.Addr][]string{netspace.Address(): {coldstart.Namespace}}})
-	d.over = grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
+	d.over = grpcserver.New(grpcserver.Options{})
 	d.server.Register(d.over)
 	d.checks.Register(d.over)
 	if err := d.buildForms(at, holding); err != nil {

@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net"
+	"net/netip"
 	"time"
-
-	"google.golang.org/grpc"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/identity"
@@ -17,6 +17,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
+
+// connectionsPerProxy limits the connections of one address to each of the ports for proxies. Each of a proxy's workers
+// has one of its own for questions about queued requests, and there is another one for each 100 of them. All proxies
+// together have no limit: it would lock out some of them.
+const connectionsPerProxy = 256
 
 // security is what the ports for proxies need for TLS. Without TLS it is empty.
 type security struct {
@@ -67,21 +72,19 @@ func (s security) ingest(options ingest.Options) ingest.Options {
 	return options
 }
 
-// listen opens a port for proxies, which serves TLS in addition to plaintext if there are certificates.
+// listen opens a port for proxies, which serves TLS in addition to plaintext if there are certificates. Only known
+// addresses can connect.
 func (s security) listen(
-	ctx context.Context, purpose, address, flag string, logger *slog.Logger,
+	ctx context.Context, purpose, address, flag string, isKnown func(netip.Addr) bool, logger *slog.Logger,
 ) (net.Listener, error) {
 	listener, err := server.Listen(ctx, purpose, address, flag)
-	if err != nil || s.certificates == nil {
-		return listener, err
+	if err != nil {
+		return nil, err
 	}
-	return s.certificates.Listen(listener, logger), nil
-}
-
-// grpcOptions adds TLS to the options of the gRPC server on such a port.
-func (s security) grpcOptions(options ...grpc.ServerOption) []grpc.ServerOption {
-	if s.certificates == nil {
-		return options
-	}
-	return append(options, grpc.Creds(s.certificates.Credentials()))
+	limited := server.LimitConnections(listener, server.ConnectionLimits{
+		Total: math.MaxInt, PerAddress: connectionsPerProxy,
+	}, logger)
+	return transport.Listen(limited, transport.Options{
+		Certificates: s.certificates, IsKnown: isKnown, Hint: membershipHint, Logger: logger,
+	}), nil
 }

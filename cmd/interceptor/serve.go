@@ -6,14 +6,15 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 	"k8s.io/klog/v2"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
@@ -201,7 +202,7 @@ func (p *process) serveMetricSink(ctx context.Context) error {
 	case <-p.loop.Seeded():
 	}
 	listener, err := p.security.listen(ctx, "metrics of proxies", p.settings.sinkAddress, "--metric-sink-address",
-		p.logger)
+		p.sink.IsKnown, p.logger)
 	if err != nil {
 		return err
 	}
@@ -218,11 +219,13 @@ func (p *process) serveXDS(ctx context.Context) error {
 		return nil
 	case <-p.loop.Seeded():
 	}
-	listener, err := p.security.listen(ctx, "xDS", p.settings.xdsAddress, "--xds-address", p.logger)
+	listener, err := p.security.listen(ctx, "xDS", p.settings.xdsAddress, "--xds-address", p.isKnown, p.logger)
 	if err != nil {
 		return err
 	}
-	grpcServer := grpc.NewServer(p.security.grpcOptions(append(xds.GRPCOptions(), extauthz.GRPCOption())...)...)
+	grpcServer := grpcserver.New(grpcserver.Options{
+		AccountOf: p.accountOf, MaxStreams: p.settings.limits.Proxy + spareStreams, Logger: p.logger,
+	})
 	p.xds.Register(grpcServer)
 	p.checks.Register(grpcServer)
 	p.reporter.Register(grpcServer)
@@ -233,4 +236,20 @@ func (p *process) serveXDS(ctx context.Context) error {
 		p.checks.Close()
 		p.xds.Close()
 	})
+}
+
+// spareStreams is how many streams an address may have in addition to those of queued requests.
+const spareStreams = 200
+
+// isKnown reports whether an address is that of a proxy or of a replica.
+func (p *process) isKnown(address netip.Addr) bool {
+	return len(p.xds.FleetsOf(address)) > 0 || p.reporter.IsReplica(address)
+}
+
+// accountOf returns the fleet of an address. An address of several fleets is that of none.
+func (p *process) accountOf(address netip.Addr) string {
+	if fleets := p.xds.FleetsOf(address); len(fleets) == 1 {
+		return fleets[0]
+	}
+	return ""
 }

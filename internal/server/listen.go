@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"net"
 	"syscall"
+	"time"
 )
+
+// userTimeout is how long the peer of a connection may acknowledge nothing. It is gRPC's default.
+const userTimeout = 20 * time.Second
 
 // ListenError is the error of a port that cannot be opened, with a fix.
 type ListenError struct {
@@ -40,9 +44,10 @@ func (e *ListenError) fix() string {
 	}
 }
 
-// Listen opens a TCP port. The error is a *ListenError with purpose and flag.
+// Listen opens a TCP port. The error is a *ListenError with purpose and flag. The system closes a connection whose peer
+// does not acknowledge what was sent for userTimeout, as on a failed node.
 func Listen(ctx context.Context, purpose, address, flag string) (net.Listener, error) {
-	var config net.ListenConfig
+	config := net.ListenConfig{Control: setUserTimeout}
 	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, &ListenError{Purpose: purpose, Address: address, Flag: flag, Cause: err}

@@ -22,6 +22,8 @@ const (
 	// handler has read.
 	maxStreams    = 64
 	receiveBuffer = 64 << 10
+	// maxFrame is the largest frame of HTTP/2 in bytes. Each connection keeps a buffer for one.
+	maxFrame = 16 << 10
 	// httpDrain is how long active requests can take when a server stops.
 	httpDrain = 2 * time.Second
 )
@@ -40,6 +42,7 @@ func ServeHTTP(ctx context.Context, listener net.Listener, handler http.Handler,
 			MaxConcurrentStreams:          maxStreams,
 			MaxReceiveBufferPerConnection: receiveBuffer,
 			MaxReceiveBufferPerStream:     receiveBuffer,
+			MaxReadFrameSize:              maxFrame,
 		},
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 	}

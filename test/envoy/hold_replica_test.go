@@ -15,12 +15,12 @@ import (
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
@@ -42,7 +42,7 @@ type replica struct {
 	checks      *extauthz.Server
 	holding     *controlplane.Holding
 	registry    *prometheus.Registry
-	grpcServer  *grpc.Server
+	grpcServer  *grpcserver.Server
 	options     translate.Options
 	grpcAddress string
 	page        page.Page        // of the objects with a waiting page
@@ -62,7 +62,7 @@ func startReplica(t *testing.T, limits holding.Limits) *replica {
 	r.holding = &controlplane.Holding{Server: r.checks, Timeout: 30 * time.Minute}
 	r.server = xds.NewServer(xds.Options{Grace: xds.DefaultGrace, Callbacks: r.holding})
 	r.server.SetMembers(xds.Members{Fleets: map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}}})
-	r.grpcServer = grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
+	r.grpcServer = grpcserver.New(grpcserver.Options{})
 	r.server.Register(r.grpcServer)
 	r.checks.Register(r.grpcServer)
 	listener := listen(t)

@@ -14,10 +14,10 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
@@ -44,7 +44,7 @@ func serve(t *testing.T, form string, resources translate.Resources, changes ...
 	envoyproc.Binary(t)
 	server := xds.NewServer(xds.Options{Grace: xds.DefaultGrace})
 	server.SetMembers(xds.Members{Fleets: map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {namespace}}})
-	grpcServer := grpc.NewServer(xds.GRPCOptions()...)
+	grpcServer := grpcserver.New(grpcserver.Options{})
 	server.Register(grpcServer)
 	listener := listen(t)
 	serveGRPC(t, grpcServer, listener)
@@ -65,7 +65,7 @@ func listen(t *testing.T) net.Listener {
 }
 
 // serveGRPC serves on a listener until the test ends.
-func serveGRPC(t *testing.T, server *grpc.Server, listener net.Listener) {
+func serveGRPC(t *testing.T, server *grpcserver.Server, listener net.Listener) {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()

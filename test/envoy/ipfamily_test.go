@@ -14,13 +14,13 @@ import (
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
@@ -119,7 +119,7 @@ func startNode(t *testing.T, addresses []netip.Addr, changes ...string) *node {
 	n.inputs = newInputs(t, []*backend{n.app}, object)
 	n.publish(t, n.inputs)
 	n.assign(first)
-	grpcServer := grpc.NewServer(append(xds.GRPCOptions(), extauthz.GRPCOption())...)
+	grpcServer := grpcserver.New(grpcserver.Options{})
 	n.server.Register(grpcServer)
 	queue.Register(grpcServer)
 	serveGRPC(t, grpcServer, listener)

@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
 	kedifyproxy "github.com/kedify/argo-rollouts-plugin/config/kedify-proxy"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
@@ -80,7 +80,7 @@ func TestTerminatingProxyDrains(t *testing.T) {
 	proxyAddress := netip.MustParseAddr("127.0.0.1")
 	members := map[netip.Addr][]string{proxyAddress: {namespace}}
 	server.SetMembers(xds.Members{Fleets: members})
-	grpcServer := grpc.NewServer(xds.GRPCOptions()...)
+	grpcServer := grpcserver.New(grpcserver.Options{})
 	server.Register(grpcServer)
 	envoyproc.Binary(t)
 	listener := listen(t)

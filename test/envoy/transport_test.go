@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -23,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/certificate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
@@ -109,10 +109,10 @@ func serveSecurely(t *testing.T) *secureServer {
 		t.Fatal(err)
 	}
 	s.port = port
-	grpcServer := grpc.NewServer(append(xds.GRPCOptions(), grpc.Creds(s.certificates.Credentials()))...)
+	grpcServer := grpcserver.New(grpcserver.Options{})
 	s.server.Register(grpcServer)
 	logger := slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	serveGRPC(t, grpcServer, s.certificates.Listen(s.tap, logger))
+	serveGRPC(t, grpcServer, transport.Listen(s.tap, transport.Options{Certificates: s.certificates, Logger: logger}))
 	return s
 }
 

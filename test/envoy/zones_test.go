@@ -11,10 +11,10 @@ import (
 	"unique"
 
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
-	"google.golang.org/grpc"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/envoysettings"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
@@ -36,7 +36,7 @@ func startZones(t *testing.T, resources translate.Resources, names ...string) zo
 	t.Helper()
 	envoyproc.Binary(t)
 	server := xds.NewServer(xds.Options{Grace: xds.DefaultGrace})
-	grpcServer, listener := grpc.NewServer(xds.GRPCOptions()...), listen(t)
+	grpcServer, listener := grpcserver.New(grpcserver.Options{}), listen(t)
 	server.Register(grpcServer)
 	serveGRPC(t, grpcServer, listener)
 	slice, z := kit.NewEndpointSlice(namespace, resolve.ProxyService), zones{}

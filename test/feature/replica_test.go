@@ -20,6 +20,7 @@ import (
 	cachetesting "k8s.io/client-go/tools/cache/testing"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
@@ -217,7 +218,7 @@ func (r *replica) listen(t *testing.T, register func(grpc.ServiceRegistrar)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := grpc.NewServer(xds.GRPCOptions()...)
+	server := grpcserver.New(grpcserver.Options{})
 	r.xds.Register(server)
 	register(server)
 	var serving sync.WaitGroup

@@ -25,6 +25,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
@@ -169,7 +170,7 @@ func (s *interceptor) check(err error) {
 func (s *interceptor) listen(ctx context.Context, discovery *xds.Server, reporting *status.Reporter) (stop func()) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	s.check(err)
-	grpcServer := grpc.NewServer(xds.GRPCOptions()...)
+	grpcServer := grpcserver.New(grpcserver.Options{})
 	discovery.Register(grpcServer)
 	reporting.Register(grpcServer)
 	s.running.Go(func() {

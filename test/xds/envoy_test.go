@@ -13,9 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/keepalive"
-
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/port"
@@ -115,8 +113,7 @@ func startServer(tb testing.TB, at *port.Port, options xds.Options) (server *xds
 	server.SetMembers(xds.Members{Fleets: map[netip.Addr][]string{netip.MustParseAddr("127.0.0.1"): {fleetName}}})
 	// Without pings: on a busy machine Envoy may not answer one while it applies a thousand resources. What a proxy that
 	// reconnects reports has other tests.
-	noPings := grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Hour})
-	grpcServer := grpc.NewServer(append(xds.GRPCOptions(), noPings)...)
+	grpcServer := grpcserver.New(grpcserver.Options{PingInterval: time.Hour})
 	server.Register(grpcServer)
 	listener, done := at.Listen(tb), make(chan error, 1)
 	go func() { done <- grpcServer.Serve(listener) }()

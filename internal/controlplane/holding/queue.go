@@ -234,6 +234,12 @@ func (q *Queue) OwnerOf(cluster string) (workload model.Key, isKnown bool) {
 	return workload, isKnown
 }
 
+// IsServedBy reports whether a fleet serves the workload that a cluster belongs to.
+func (q *Queue) IsServedBy(cluster string, fleet model.Fleet) bool {
+	key, isKnown := q.owners[cluster]
+	return isKnown && q.workloads[key].Fleet == fleet
+}
+
 // isFull reports whether a limit does not allow another request.
 func (q *Queue) isFull(key model.Key, request Request) bool {
 	free := q.limits.Proxy - q.proxies[request.Proxy]

@@ -10,6 +10,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // fleetOf returns the fleet that serves an object.
@@ -26,15 +27,13 @@ func (l *Loop) fleetOf(tracked trackedObject) model.Fleet {
 func (l *Loop) publishIncremental(
 	batch changes,
 ) (outcome resolve.Outcome, withCertificate map[model.Key]struct{}, failed error) {
-	change := batch.routing
 	isFirst := l.resolver == nil
-	if isFirst {
-		l.resolver = resolve.NewResolver(l.resolve, l.publishedRoutes())
-		change = l.fullChange()
-		l.certificates.ResetHosts()
+	if err := server.Recovered(func() error {
+		outcome, withCertificate = l.resolveChanges(batch)
+		return nil
+	}); err != nil {
+		return outcome, nil, fmt.Errorf("%s: %w", stageResolve, err)
 	}
-	outcome = l.resolver.Update(change)
-	withCertificate = l.certificates.Update(outcome.Updates, batch.secrets)
 	affected := map[model.Fleet]struct{}{}
 	addKeys(affected, outcome.Updates)
 	addKeys(affected, outcome.Proxies)
@@ -45,8 +44,11 @@ func (l *Loop) publishIncremental(
 	if proxiesChanged {
 		l.proxies = l.mergeProxies(outcome.Proxies, isFirst)
 	}
+	if !l.quarantine.isEmpty() {
+		affected, failed = nil, errQuarantine
+	}
 	for _, fleet := range slices.Sorted(maps.Keys(affected)) {
-		if err := l.publishFleet(fleet, outcome.Updates[fleet]); err != nil {
+		if err := server.Recovered(func() error { return l.publishFleet(fleet, outcome.Updates[fleet]) }); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("fleet %s: %w", fleet, err))
 		}
 	}
@@ -54,6 +56,21 @@ func (l *Loop) publishIncremental(
 		l.publisher.Assign(l.proxies)
 	}
 	return outcome, withCertificate, failed
+}
+
+// resolveChanges resolves a change, or all objects if there is no state of a previous pass.
+func (l *Loop) resolveChanges(batch changes) (outcome resolve.Outcome, withCertificate map[model.Key]struct{}) {
+	change := batch.routing
+	if l.resolver == nil {
+		l.resolver = resolve.NewResolver(l.resolve, l.publishedRoutes())
+		change = l.fullChange()
+		for key := range l.quarantine.objects {
+			delete(change.ScaledObjects, key)
+		}
+		l.certificates.ResetHosts()
+	}
+	outcome = l.resolver.Update(change)
+	return outcome, l.certificates.Update(outcome.Updates, batch.secrets)
 }
 
 // addKeys adds the keys of a map to a set.
@@ -85,7 +102,7 @@ func (l *Loop) publishFleet(fleet model.Fleet, update model.Update) error {
 	isWhole := translator == nil
 	if isWhole {
 		var err error
-		if translator, err = translate.NewTranslator(l.translate); err != nil {
+		if translator, err = l.newTranslator(); err != nil {
 			return err
 		}
 	}
@@ -130,8 +147,14 @@ func (l *Loop) publishBestEffort(ctx context.Context, batch changes) (map[model.
 		Published:      model.Config{Routes: l.publishedRoutes()},
 	}
 	inputs.Published.Services = inputs.Endpoints(inputs.Published.Routes)
-	config, all := resolve.Build(inputs)
+	config, all, err := l.resolveAll(ctx, inputs)
+	if err != nil {
+		l.reportFailure(ctx, stageResolve, err)
+		config = inputs.Published
+	}
+	l.proxies = resolve.Proxies(inputs.EndpointSlices)
 	published, failures := l.publishFleetsBestEffort(ctx, config, inputs.Published)
+	l.publisher.Assign(l.proxies)
 	problems := map[model.Key][]model.Problem{}
 	for _, problem := range all {
 		problems[problem.On] = append(problems[problem.On], problem)
@@ -162,7 +185,7 @@ type failures struct {
 func (l *Loop) publishFleetsBestEffort(
 	ctx context.Context, config, before model.Config,
 ) (published map[model.Key]model.Config, failed failures) {
-	failed = failures{map[model.Fleet]error{}, map[model.Key]error{}}
+	failed = failures{fleets: map[model.Fleet]error{}}
 	desired, previous := model.ByFleet(config), model.ByFleet(before)
 	fleets := map[model.Fleet]struct{}{}
 	addKeys(fleets, desired)
@@ -172,14 +195,16 @@ func (l *Loop) publishFleetsBestEffort(
 	for _, fleet := range slices.Sorted(maps.Keys(fleets)) {
 		config := desired[fleet]
 		config.Certificates = l.certificates.ForFleet(fleet)
-		resources, applied, failedObjects, err := translateAll(l.translate.Envoy, config, previous[fleet])
+		quarantined := l.quarantinedIn(previous[fleet], config)
+		resources, applied, failedObjects, err := translateAll(l.translateSafely, config, previous[fleet], quarantined)
 		for key, failure := range failedObjects {
-			l.reportFailure(ctx, stageTranslate, failure, "fleet", fleet, "httpScaledObject", key)
-			failed.objects[key] = failure
+			if quarantined[key] == nil {
+				l.addToQuarantine(ctx, stageTranslate, key, failure)
+			}
 		}
 		if err != nil {
 			l.reportFailure(ctx, stageTranslate, err, "fleet", fleet)
-		} else if err = l.publisher.Publish(fleet, translate.Update{Changed: resources}, true); err != nil {
+		} else if err = l.publishAll(fleet, resources); err != nil {
 			l.reportFailure(ctx, stagePublish, err, "fleet", fleet)
 			applied = previous[fleet]
 		} else {
@@ -188,5 +213,36 @@ func (l *Loop) publishFleetsBestEffort(
 		failed.fleets[fleet] = err
 		maps.Copy(published, configByObject(applied))
 	}
+	failed.objects = l.quarantine.objects
+	l.quarantine.forget()
 	return published, failed
+}
+
+// quarantinedIn returns the objects in quarantine that have Routes in a Config.
+func (l *Loop) quarantinedIn(configs ...model.Config) map[model.Key]error {
+	quarantined := map[model.Key]error{}
+	for _, config := range configs {
+		for _, route := range config.Routes {
+			if failure := l.quarantine.objects[route.Owner]; failure != nil {
+				quarantined[route.Owner] = failure
+			}
+		}
+	}
+	return quarantined
+}
+
+// translateSafely translates a Config. A panic is an error.
+func (l *Loop) translateSafely(config model.Config) (resources translate.Resources, err error) {
+	err = server.Recovered(func() error {
+		resources, err = l.envoy(config)
+		return err
+	})
+	return resources, err
+}
+
+// publishAll publishes all resources of a fleet. A panic is an error.
+func (l *Loop) publishAll(fleet model.Fleet, resources translate.Resources) error {
+	return server.Recovered(func() error {
+		return l.publisher.Publish(fleet, translate.Update{Changed: resources}, true)
+	})
 }

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
@@ -8,30 +9,66 @@ import (
 )
 
 // translateAll translates config. If that fails, it translates each object separately to find the objects that fail.
-// These keep their Routes of previous, and all other objects are served as desired. It returns the resources, the
-// Config from which they were translated, and the errors by object. err is set if no single object fails or the rest
-// still cannot be translated.
+// These keep their Routes of previous, and all other objects are served as desired. The objects in quarantined are known
+// to fail. It returns the resources, the Config from which they were translated, and the errors by object. err is set
+// if no single object fails or the rest still cannot be translated.
 //
-// Every Config of package resolve can be translated. This function only prevents that a bug in resolve affects all
-// objects.
+// Every Config of package resolve can be translated. This function only prevents that a bug affects all objects.
 func translateAll(
-	envoy func(model.Config) (translate.Resources, error), config, previous model.Config,
+	envoy func(model.Config) (translate.Resources, error), config, previous model.Config, quarantined map[model.Key]error,
 ) (resources translate.Resources, published model.Config, failures map[model.Key]error, err error) {
-	if resources, err = envoy(config); err == nil {
-		return resources, config, nil, nil
+	failures = maps.Clone(quarantined)
+	if published = config; len(failures) > 0 {
+		published = withLastGood(config, previous, failures)
 	}
-	failures = map[model.Key]error{}
+	if resources, err = envoy(published); err == nil {
+		return resources, published, failures, nil
+	}
 	for key, routes := range routesByOwner(config.Routes) {
+		if failures[key] != nil {
+			continue
+		}
 		if _, objectErr := envoy(model.Config{Routes: routes, Services: config.Services}); objectErr != nil {
+			if failures == nil {
+				failures = map[model.Key]error{}
+			}
 			failures[key] = objectErr
 		}
 	}
 	if len(failures) == 0 {
 		return nil, previous, nil, err
 	}
-	config = withLastGood(config, previous, failures)
-	resources, err = envoy(config)
-	return resources, config, failures, err
+	for _, fallback := range []func(config, previous model.Config, failures map[model.Key]error) model.Config{
+		withLastGood, withoutEndpoints, without,
+	} {
+		published = fallback(config, previous, failures)
+		if resources, err = envoy(published); err == nil {
+			break
+		}
+	}
+	return resources, published, failures, err
+}
+
+// withoutEndpoints is withLastGood without the endpoints of the failed objects, in case that these are the reason.
+func withoutEndpoints(config, previous model.Config, failures map[model.Key]error) model.Config {
+	published := withLastGood(config, previous, failures)
+	shared := map[model.ServicePort]bool{}
+	for _, route := range published.Routes {
+		for _, port := range route.Destinations() {
+			shared[port] = shared[port] || failures[route.Owner] == nil
+		}
+	}
+	for port, isShared := range shared {
+		if !isShared {
+			published.Services[port] = model.Endpoints{}
+		}
+	}
+	return published
+}
+
+// without returns config without the failed objects.
+func without(config, _ model.Config, failures map[model.Key]error) model.Config {
+	return withLastGood(config, model.Config{}, failures)
 }
 
 // withLastGood returns config with the Routes of the failed objects replaced by their Routes in previous, except

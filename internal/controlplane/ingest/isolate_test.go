@@ -114,7 +114,7 @@ func TestTranslateAll(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			resources, published, failures, err := translateAll(test.envoy, test.asked, test.before)
+			resources, published, failures, err := translateAll(test.envoy, test.asked, test.before, nil)
 			if !errors.Is(err, test.err) || (err == nil) != (resources != nil) {
 				t.Fatalf("resources %v, error %v, want error %v", resources, err, test.err)
 			}

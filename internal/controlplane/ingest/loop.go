@@ -20,6 +20,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // DefaultInterval is the maximum pause between two passes if Options.Interval is zero.
@@ -85,15 +86,24 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// translator is a *translate.Translator.
+type translator interface {
+	Update(update model.Update) (translate.Update, error)
+	IsEmpty() bool
+}
+
 // Loop turns objects into published resources. Make it with New and call Run once.
 type Loop struct {
 	resolve   resolve.Options
-	translate translate.Options
 	publisher Publisher
 	observers []Observer
 	interval  time.Duration
 	logger    *slog.Logger
 	metrics   *metrics
+	// translate are the options of newTranslator and envoy, which translate changes and whole Configs.
+	translate     translate.Options
+	newTranslator func() (translator, error)
+	envoy         func(model.Config) (translate.Resources, error)
 
 	sources       []*source
 	scaledObjects []*store[*httpv1alpha1.HTTPScaledObject]
@@ -117,7 +127,9 @@ type Loop struct {
 	// proxies are the current proxies of each fleet; the map is immutable. fleets are the published fleets. The value
 	// is nil if the next pass has to rebuild the fleet.
 	proxies map[model.Fleet][]model.Proxy
-	fleets  map[model.Fleet]*translate.Translator
+	fleets  map[model.Fleet]translator
+	// quarantine are the objects whose current version fails.
+	quarantine quarantine
 	// envoySettings are the settings of Envoy from ConfigMaps.
 	envoySettings settingsState
 	// viewers are the served objects that name a ConfigMap with a waiting page, by ConfigMap. isOtherViewers is true if
@@ -147,11 +159,13 @@ func New(options Options) (*Loop, error) {
 		seeded:    make(chan struct{}),
 		observed:  make(chan struct{}),
 		objects:   map[model.Key]*trackedObject{},
-		fleets:    map[model.Fleet]*translate.Translator{},
+		fleets:    map[model.Fleet]translator{},
 		viewers:   map[model.Key]map[model.Key]struct{}{},
 
-		certificates: certificates.NewResolver(),
+		certificates: certificates.NewResolver(), quarantine: newQuarantine(),
 	}
+	l.newTranslator = func() (translator, error) { return translate.NewTranslator(l.translate) }
+	l.envoy = func(config model.Config) (translate.Resources, error) { return l.translate.Envoy(config) }
 	if l.interval == 0 {
 		l.interval = DefaultInterval
 	}
@@ -263,9 +277,19 @@ func (l *Loop) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(pace.pauseAfter(started, time.Now())):
+		case <-time.After(l.pauseAfter(pace, started, time.Now())):
 		}
 	}
+}
+
+// pauseAfter returns the pause after a pass. With objects in quarantine each pass publishes all fleets, so there is no
+// maximum.
+func (l *Loop) pauseAfter(pace *pace, started, ended time.Time) time.Duration {
+	pause := pace.pauseAfter(started, ended)
+	if !l.quarantine.isEmpty() {
+		pause = max(pause, idleFactor*ended.Sub(started))
+	}
+	return pause
 }
 
 // wake triggers a pass. It never blocks.
@@ -292,8 +316,9 @@ func (l *Loop) pass(ctx context.Context) {
 	}
 	pass := Pass{Objects: changed, Proxies: l.proxies, Replicas: slices.Collect(maps.Values(merge(l.replicas)))}
 	for _, observer := range l.observers {
-		observer.Observe(pass)
+		l.observe(ctx, observer, pass)
 	}
+	l.metrics.quarantined.Set(float64(len(l.quarantine.objects)))
 	if isComplete && l.isSeeded() && !isClosed(l.observed) {
 		close(l.observed)
 	}
@@ -301,9 +326,18 @@ func (l *Loop) pass(ctx context.Context) {
 
 // reportFailure logs and counts a failure at a stage. The previous configuration stays active.
 func (l *Loop) reportFailure(ctx context.Context, stage string, err error, attributes ...any) {
+	l.reportFailureAt(ctx, slog.LevelError, stage, err, attributes...)
+}
+
+// reportFailureAt is reportFailure at a level of the log.
+func (l *Loop) reportFailureAt(ctx context.Context, level slog.Level, stage string, err error, attributes ...any) {
 	l.metrics.failures.WithLabelValues(stage).Inc()
-	l.logger.ErrorContext(ctx, "publish failed, keeping the last good configuration: please report this bug",
-		append([]any{"stage", stage, "error", err}, attributes...)...)
+	attributes = append([]any{"stage", stage, "error", err}, attributes...)
+	var panicked *server.PanicError
+	if errors.As(err, &panicked) {
+		attributes = append(attributes, "stack", string(panicked.Stack))
+	}
+	l.logger.Log(ctx, level, "publish failed, keeping the last good configuration: please report this bug", attributes...)
 }
 
 // isSeeded reports whether the first publication has succeeded.

@@ -16,12 +16,15 @@ type metrics struct {
 	problems      prometheus.Gauge
 	routes        prometheus.Gauge
 	lastSucceeded prometheus.Gauge
+	quarantined   prometheus.Gauge
 }
 
 // The stages of a pass that can fail.
 const (
+	stageResolve   = "resolve"
 	stageTranslate = "translate"
 	stagePublish   = "publish"
+	stageObserve   = "observe"
 )
 
 // newMetrics creates and registers the metrics.
@@ -46,8 +49,8 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "failures_total",
-			Help: "Passes with a failed translation or publication, by stage. The last good configuration stays active. Each " +
-				"failure is a bug.",
+			Help: "Failures of objects or passes, by stage: resolve, translate, publish, observe. The last good configuration " +
+				"stays active. Each failure is a bug.",
 		}, []string{"stage"}),
 		watchErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "watch_errors_total",
@@ -56,17 +59,20 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		objects: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "objects", Help: "Objects in memory, by resource.",
 		}, []string{"resource"}),
-		problems:      gauge("problems", "Validation errors in HTTPScaledObjects that are reported in their status."),
-		routes:        gauge("routes", "Routes in the last published configuration."),
+		problems: gauge("problems", "Validation errors in HTTPScaledObjects that are reported in their status."),
+		routes:   gauge("routes", "Routes in the last published configuration."),
+		quarantined: gauge("quarantined_objects",
+			"HTTPScaledObjects with their last good configuration, because the current one fails. This is a bug."),
 		lastSucceeded: gauge("last_success_timestamp_seconds", "Unix time of the last successful publication."),
 	}
 	// Counters start at 0: Prometheus derives no increase from the first sample of a series.
-	for _, stage := range []string{stageTranslate, stagePublish} {
+	for _, stage := range []string{stageResolve, stageTranslate, stagePublish, stageObserve} {
 		m.failures.WithLabelValues(stage)
 	}
 	var err error
 	for _, collector := range []prometheus.Collector{
 		m.passes, m.passSeconds, m.failures, m.watchErrors, m.objects, m.problems, m.routes, m.lastSucceeded,
+		m.quarantined,
 	} {
 		err = errors.Join(err, registerer.Register(collector))
 	}

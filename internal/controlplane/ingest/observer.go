@@ -1,12 +1,15 @@
 package ingest
 
 import (
+	"context"
+
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // Observer receives the outcome of every pass. Observers do not depend on each other.
@@ -14,6 +17,29 @@ type Observer interface {
 	// Observe records a pass and returns without blocking. The loop calls it from one goroutine, after the publication
 	// of the pass and before the next pass. Nothing that a Pass refers to may be modified.
 	Observe(Pass)
+}
+
+// observe passes a Pass to an Observer. If it panics, it receives each object separately, so that the panic costs only
+// the object that is the reason.
+func (l *Loop) observe(ctx context.Context, observer Observer, pass Pass) {
+	err := server.Recovered(func() error {
+		observer.Observe(pass)
+		return nil
+	})
+	if err == nil {
+		return
+	}
+	l.reportFailure(ctx, stageObserve, err)
+	alone := pass
+	for key, object := range pass.Objects {
+		alone.Objects = map[model.Key]Object{key: object}
+		if err := server.Recovered(func() error {
+			observer.Observe(alone)
+			return nil
+		}); err != nil {
+			l.reportFailure(ctx, stageObserve, err, "httpScaledObject", key)
+		}
+	}
 }
 
 // Pass is the outcome of one pass.

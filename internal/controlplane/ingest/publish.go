@@ -105,6 +105,9 @@ func (t *trackedObject) setProblems(all []model.Problem) {
 // publishChanges publishes the changes in all fleets and returns the objects with any change.
 func (l *Loop) publishChanges(ctx context.Context, batch changes) map[model.Key]Object {
 	isFirst := l.resolver == nil
+	if l.quarantine.release(batch); !l.quarantine.isEmpty() {
+		l.reset()
+	}
 	outcome, withCertificate, err := l.publishIncremental(batch)
 	if err != nil && ctx.Err() != nil {
 		l.reset()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 const (
@@ -93,6 +95,9 @@ func New(options Options) (*Reporter, error) {
 // Register adds the service that other replicas call to a gRPC server.
 func (r *Reporter) Register(registrar grpc.ServiceRegistrar) { r.writer.own.Register(registrar) }
 
+// IsReplica reports whether an address is that of a replica of the interceptor.
+func (r *Reporter) IsReplica(address netip.Addr) bool { return r.writer.own.IsAdmitted(address) }
+
 // Observe implements ingest.Observer.
 func (r *Reporter) Observe(pass ingest.Pass) {
 	versions := r.writer.Source.Versions()
@@ -159,14 +164,27 @@ func (r *Reporter) sync() {
 	r.unread, r.versions = ingest.Pass{}, nil
 	r.mu.Unlock()
 	if versions != nil {
-		publications := make(map[model.Key]Publication, len(pass.Objects))
-		for key, object := range pass.Objects {
-			publications[key] = PublicationOf(object.Published)
-		}
+		publications := r.publicationsOf(pass.Objects)
 		r.tracker.Record(publications, versions)
 		r.writer.own.Admit(pass.Replicas)
 		r.writer.peers.Follow(peers.Others(pass.Replicas, r.writer.Replica))
 		r.writer.update(pass, publications)
 	}
 	r.writer.enqueueChanged(r.writer.own.Apply(r.tracker.Changes(r.writer.Source.Poll())))
+}
+
+// publicationsOf returns the Publications of objects. It removes an object that panics from objects, so that it keeps
+// its last report.
+func (r *Reporter) publicationsOf(objects map[model.Key]ingest.Object) map[model.Key]Publication {
+	publications := make(map[model.Key]Publication, len(objects))
+	for key, object := range objects {
+		if err := server.Recovered(func() error {
+			publications[key] = PublicationOf(object.Published)
+			return nil
+		}); err != nil {
+			delete(objects, key)
+			r.writer.Logger.Error("an object is not reported: please report this bug", "error", err, "httpScaledObject", key)
+		}
+	}
+	return publications
 }

@@ -69,6 +69,9 @@ const (
 	// holdBreaker is far above the number of requests that a proxy may queue, and holdConnections far above the
 	// number of connections that its workers open.
 	holdBreaker, holdConnections = 100_000, 1000
+	// HoldStreams is the number of calls on one connection to the interceptor, which accepts no more. More calls use more
+	// connections.
+	HoldStreams = 100
 	// holdConnectTimeout is the timeout of a connection attempt to the interceptor. holdPing and holdPingTimeout
 	// detect a connection that hangs.
 	holdConnectTimeout = 2 * time.Second
@@ -208,9 +211,12 @@ func (h Hold) holdCluster() (*clusterv3.Cluster, error) {
 		UpstreamProtocolOptions: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_{
 			ExplicitHttpConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig{
 				ProtocolConfig: &upstreamhttpv3.HttpProtocolOptions_ExplicitHttpConfig_Http2ProtocolOptions{
-					Http2ProtocolOptions: &corev3.Http2ProtocolOptions{ConnectionKeepalive: &corev3.KeepaliveSettings{
-						Interval: durationpb.New(holdPing), Timeout: durationpb.New(holdPingTimeout),
-					}},
+					Http2ProtocolOptions: &corev3.Http2ProtocolOptions{
+						MaxConcurrentStreams: wrapperspb.UInt32(HoldStreams),
+						ConnectionKeepalive: &corev3.KeepaliveSettings{
+							Interval: durationpb.New(holdPing), Timeout: durationpb.New(holdPingTimeout),
+						},
+					},
 				},
 			},
 		},

@@ -1,4 +1,5 @@
-// Package transport serves TLS and plaintext on the same port, with a certificate that changes while the port is open.
+// Package transport serves TLS and plaintext on the same port, with a certificate that changes while the port is open,
+// to known addresses only.
 //
 // Proxies of the agent connect by TLS and verify the interceptor. Those of other installations connect without TLS, on
 // the same ports. A [Listener] distinguishes them by the first byte of a connection: a TLS handshake begins with 22

@@ -1,7 +1,6 @@
 package transport_test
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"io"
@@ -20,6 +19,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
@@ -38,18 +38,16 @@ type kindOfCaller struct {
 	certificates *transport.Certificates
 }
 
-// Check answers SERVING to replicas, NOT_SERVING to other callers with TLS, and UNKNOWN to those without.
-func (s kindOfCaller) Check(
-	ctx context.Context, _ *grpc_health_v1.HealthCheckRequest,
-) (*grpc_health_v1.HealthCheckResponse, error) {
+// Watch answers SERVING to replicas, NOT_SERVING to other callers with TLS, and UNKNOWN to those without.
+func (s kindOfCaller) Watch(_ *grpc_health_v1.HealthCheckRequest, stream grpc_health_v1.Health_WatchServer) error {
 	kind := grpc_health_v1.HealthCheckResponse_UNKNOWN
-	if transport.IsSecure(ctx) {
+	if transport.IsSecure(stream.Context()) {
 		kind = grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	}
-	if s.certificates.IsReplica(ctx) {
+	if s.certificates.IsReplica(stream.Context()) {
 		kind = grpc_health_v1.HealthCheckResponse_SERVING
 	}
-	return &grpc_health_v1.HealthCheckResponse{Status: kind}, nil
+	return stream.Send(&grpc_health_v1.HealthCheckResponse{Status: kind})
 }
 
 // listen opens a local port with certificates until the test ends.
@@ -59,7 +57,9 @@ func listen(t *testing.T, certificates *transport.Certificates) *transport.Liste
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := certificates.Listen(plain, slog.New(slog.DiscardHandler))
+	listener := transport.Listen(plain, transport.Options{
+		Certificates: certificates, Logger: slog.New(slog.DiscardHandler),
+	})
 	t.Cleanup(func() { _ = listener.Close() }) // It may be closed already.
 	return listener
 }
@@ -67,7 +67,7 @@ func listen(t *testing.T, certificates *transport.Certificates) *transport.Liste
 // serveGRPC serves kindOfCaller until the test ends, and returns its address.
 func serveGRPC(t *testing.T, certificates *transport.Certificates) string {
 	t.Helper()
-	listener, server := listen(t, certificates), grpc.NewServer(grpc.Creds(certificates.Credentials()))
+	listener, server := listen(t, certificates), grpcserver.New(grpcserver.Options{})
 	grpc_health_v1.RegisterHealthServer(server, kindOfCaller{certificates: certificates})
 	var serving sync.WaitGroup
 	serving.Go(func() {
@@ -90,7 +90,17 @@ func call(t *testing.T, address string, with credentials.TransportCredentials) (
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	answer, err := grpc_health_v1.NewHealthClient(conn).Check(await.Context(t), new(grpc_health_v1.HealthCheckRequest))
+	return kindOf(t, conn)
+}
+
+// kindOf calls kindOfCaller once on a connection.
+func kindOf(t *testing.T, conn *grpc.ClientConn) (string, error) {
+	t.Helper()
+	stream, err := grpc_health_v1.NewHealthClient(conn).Watch(await.Context(t), new(grpc_health_v1.HealthCheckRequest))
+	if err != nil {
+		return "", err
+	}
+	answer, err := stream.Recv()
 	return answer.GetStatus().String(), err
 }
 
@@ -182,8 +192,7 @@ func TestReplacedCertificate(t *testing.T) {
 	defer old.Close()
 	expectOld := func(when string) {
 		t.Helper()
-		_, err := grpc_health_v1.NewHealthClient(old).Check(await.Context(t), new(grpc_health_v1.HealthCheckRequest))
-		if err != nil {
+		if _, err := kindOf(t, old); err != nil {
 			t.Errorf("%s, a connection from before: %v", when, err)
 		}
 	}
@@ -279,7 +288,7 @@ func TestOnePeerCannotUseAllConnections(t *testing.T) {
 		t.Cleanup(func() { _ = conn.Close() })
 		return conn
 	}
-	const limit = 64
+	const limit = 256
 	for range limit {
 		dial("127.0.0.1")
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
@@ -46,7 +47,7 @@ func serve(tb testing.TB, options Options) *testServer {
 	s := &testServer{Server: NewServer(options), tb: tb, seen: map[uint64]map[string]map[string]struct{}{}}
 	s.SetMembers(Members{Fleets: map[netip.Addr][]string{{}: {testFleet}}}) // What is in memory has no address.
 	listener := bufconn.Listen(1 << 16)
-	server := grpc.NewServer(GRPCOptions()...)
+	server := grpcserver.New(grpcserver.Options{})
 	s.Register(server)
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()

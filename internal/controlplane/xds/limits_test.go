@@ -73,18 +73,22 @@ func TestServerLimits(t *testing.T) {
 func TestServerLimitsStreamsPerAddress(t *testing.T) {
 	t.Parallel()
 	s := NewServer(Options{})
+	leave := func() {}
 	for i := range streamsPerAddress {
-		if _, err := s.addStream(session.ModeDelta, fmt.Sprintf("10.0.0.7:%d", 40000+i), "apps"); err != nil {
+		var err error
+		if leave, err = s.enter(fmt.Sprintf("10.0.0.7:%d", 40000+i)); err != nil {
 			t.Fatalf("stream %d: %v", i, err)
 		}
 	}
-	if _, err := s.addStream(
-		session.ModeDelta, "[::ffff:10.0.0.7]:50000", "apps",
-	); status.Code(err) != codes.ResourceExhausted {
+	if _, err := s.enter("[::ffff:10.0.0.7]:50000"); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("one more of the address: %v, want ResourceExhausted", err)
 	}
-	if _, err := s.addStream(session.ModeDelta, "10.0.0.8:40000", "apps"); err != nil {
+	if _, err := s.enter("10.0.0.8:40000"); err != nil {
 		t.Errorf("one of another address: %v", err)
+	}
+	leave()
+	if _, err := s.enter("10.0.0.7:50001"); err != nil {
+		t.Errorf("one after another has ended: %v", err)
 	}
 }
 

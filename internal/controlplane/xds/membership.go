@@ -55,6 +55,9 @@ func (s *Server) SetMembers(members Members) {
 	close(before.superseded)
 }
 
+// FleetsOf returns the fleets that have a proxy with an address. The caller must not change the result.
+func (s *Server) FleetsOf(address netip.Addr) []string { return s.membership.Load().Fleets[address] }
+
 // fleetOf returns the fleet that a stream belongs to, and waits for it if necessary. isProven is true if the proxy has
 // proven it.
 func (s *Server) fleetOf(ctx context.Context, peer string) (fleet string, isProven bool, err error) {

@@ -12,12 +12,11 @@ import (
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
@@ -41,16 +40,9 @@ const (
 	// receiveLimit is the largest size of a request in bytes. A reconnecting proxy names all its resources, about 100
 	// bytes each.
 	receiveLimit = 16 << 20
-	// keepaliveFloor is the shortest ping interval that clients may use. It must not exceed the interval in bootstraps,
-	// 30 s; the difference permits shorter settings.
-	keepaliveFloor = 5 * time.Second
-	// pingInterval and pingTimeout detect half-open connections. Envoy answers pings on its main thread. With little
-	// processor time, that thread can need more than 10 s to apply thousands of clusters. 20 s is also gRPC's default.
-	pingInterval = 30 * time.Second
-	pingTimeout  = 20 * time.Second
 	// streamsPerAddress is how many streams one address may have, so that one proxy cannot use all of them. A proxy has
 	// one, and for a moment a second one after its connection was lost.
-	streamsPerAddress = 16
+	streamsPerAddress = 4
 	// saltLength suffices to distinguish the streams of one proxy.
 	saltLength = 8
 )
@@ -117,7 +109,8 @@ type Server struct {
 	mu         sync.Mutex // guards the fields below
 	fleets     map[string]*fleet
 	streams    map[*stream]struct{}
-	lastNumber uint64 // of a stream
+	addresses  map[netip.Addr]int // streams by address, with those whose fleet is unknown
+	lastNumber uint64             // of a stream
 }
 
 // NewServer returns a server without members and snapshots: the proxies of a fleet receive no response before Publish
@@ -135,28 +128,25 @@ func NewServer(options Options) *Server {
 		waiting: make(chan struct{}, options.MaxStreams),
 		closed:  make(chan struct{}),
 		fleets:  map[string]*fleet{},
-		streams: map[*stream]struct{}{},
+		streams: map[*stream]struct{}{}, addresses: map[netip.Addr]int{},
 	}
 	s.membership.Store(&membership{superseded: make(chan struct{})})
 	options.Metrics.server.Store(s)
 	return s
 }
 
-// GRPCOptions returns the settings that a gRPC server of this service needs: message limits, and keepalive in both
-// directions. Clients may send a ping every 5 s, with and without an open stream.
-func GRPCOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(receiveLimit),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
-			MinTime: keepaliveFloor, PermitWithoutStream: true,
-		}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval, Timeout: pingTimeout}),
-	}
-}
-
-// Register adds the service to a gRPC server.
-func (s *Server) Register(registrar grpc.ServiceRegistrar) {
-	discoveryv3.RegisterAggregatedDiscoveryServiceServer(registrar, s)
+// Register adds the service to a server.
+func (s *Server) Register(on *grpcserver.Server) {
+	// More names than a session accepts have no effect.
+	limits := grpcserver.Limits{Message: receiveLimit, Repeated: session.NamesLimit + 1}
+	delta, sotw := limits, limits
+	// type_url, resource_names_subscribe, _unsubscribe, initial_resource_versions, response_nonce, error_detail.message
+	delta.Fields = grpcserver.Fields{2: nil, 3: nil, 4: nil, 5: nil, 6: nil, 7: {2: nil}}
+	// version_info, resource_names, type_url, response_nonce, error_detail.message
+	sotw.Fields = grpcserver.Fields{1: nil, 3: nil, 4: nil, 5: nil, 6: {2: nil}}
+	on.RegisterWithLimits(&discoveryv3.AggregatedDiscoveryService_ServiceDesc, s, map[string]grpcserver.Limits{
+		"DeltaAggregatedResources": delta, "StreamAggregatedResources": sotw,
+	})
 }
 
 // Publish sets the desired resources of a fleet: messages by type URL and resource name. They replace all earlier ones;
@@ -232,17 +222,12 @@ func (s *Server) addStream(mode session.Mode, peer, fleet string) (*stream, erro
 	if len(s.streams) >= s.options.MaxStreams {
 		return nil, s.errFull()
 	}
-	address := addressOf(peer)
-	if address.IsValid() && s.streamsOf(address) >= streamsPerAddress {
-		return nil, status.Errorf(codes.ResourceExhausted,
-			"the address %s has %d discovery streams: a proxy needs one", hostOf(peer), streamsPerAddress)
-	}
 	s.lastNumber++
 	f := s.fleet(fleet)
 	st := &stream{
 		number:  s.lastNumber,
 		peer:    peer,
-		address: address,
+		address: addressOf(peer),
 		fleet:   f,
 		session: session.New(mode, s.options.Grace, rand.Text()[:saltLength], f.rejected.Of(hostOf(peer))),
 	}
@@ -250,15 +235,26 @@ func (s *Server) addStream(mode session.Mode, peer, fleet string) (*stream, erro
 	return st, nil
 }
 
-// streamsOf returns the number of streams of an address. The caller holds the lock.
-func (s *Server) streamsOf(address netip.Addr) int {
-	count := 0
-	for st := range s.streams {
-		if st.address == address {
-			count++
-		}
+// enter counts a stream of a peer, also while its fleet is unknown, until leave is called. The error is a gRPC status.
+func (s *Server) enter(peer string) (leave func(), err error) {
+	address := addressOf(peer)
+	if !address.IsValid() { // Only tests have peers without an address.
+		return func() {}, nil
 	}
-	return count
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.addresses[address] >= streamsPerAddress {
+		return nil, status.Errorf(codes.ResourceExhausted,
+			"the address %s has %d discovery streams: a proxy needs one", hostOf(peer), streamsPerAddress)
+	}
+	s.addresses[address]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.addresses[address]--; s.addresses[address] == 0 {
+			delete(s.addresses, address)
+		}
+	}, nil
 }
 
 // removeStream removes a stream.

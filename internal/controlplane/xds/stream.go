@@ -110,6 +110,11 @@ func (st *stream) timer() <-chan time.Time {
 // requests wait in gRPC's flow control window.
 func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) error {
 	from := peerOf(ctx)
+	leave, err := s.enter(from)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	name, isProven, err := s.fleetOf(ctx, from)
 	if err != nil {
 		return err
@@ -146,8 +151,8 @@ func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) erro
 
 // run steps the session until the stream ends. It calls joined once the proxy has its first resources.
 func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.Logger, joined func()) error {
-	requests, ended := make(chan session.Request), make(chan error, 1)
-	go receiveAll(ctx, t, requests, ended)
+	requests, handled, ended := make(chan session.Request), make(chan struct{}, 1), make(chan error, 1)
+	go receiveAll(ctx, t, requests, handled, ended)
 	none := make(chan struct{})
 	close(none)
 	latest := &publication{superseded: none}
@@ -184,6 +189,7 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			s.reportAnswer(ctx, logger, st, out.Answer)
 			reportRefused(ctx, logger, st, r.TypeURL, out.Refused)
 			reportWithheld(ctx, logger, st, r)
+			handled <- struct{}{}
 		case <-latest.superseded:
 			if latest = st.fleet.current(); latest.snapshot == nil {
 				continue
@@ -274,9 +280,11 @@ func (s *Server) sendAll(t transport, responses []session.Response) error {
 	return nil
 }
 
-// receiveAll passes the proxy's requests on, one at a time, until the stream ends. It is no error if the proxy closes
-// the stream.
-func receiveAll(ctx context.Context, t transport, requests chan<- session.Request, ended chan<- error) {
+// receiveAll passes the proxy's requests on, one at a time, until the stream ends. It receives no other one before a
+// request was handled, because the memory of one is reserved until then. It is no error if the proxy closes the stream.
+func receiveAll(
+	ctx context.Context, t transport, requests chan<- session.Request, handled <-chan struct{}, ended chan<- error,
+) {
 	for {
 		r, err := t.receive()
 		if err != nil {
@@ -288,6 +296,11 @@ func receiveAll(ctx context.Context, t transport, requests chan<- session.Reques
 		}
 		select {
 		case requests <- r:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-handled:
 		case <-ctx.Done():
 			return
 		}

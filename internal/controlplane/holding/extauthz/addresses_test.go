@@ -38,7 +38,7 @@ func TestCallFromAnotherAddressOfTheProxy(t *testing.T) {
 				t.Helper()
 				s.stream.serves.Store(true)
 				s.SetProxies(test.fleets)
-				_, err := s.Check(callContextFor(t.Context(), test.from, cluster), new(authv3.CheckRequest))
+				_, err := check(callContextFor(t.Context(), test.from, cluster), s.Server, new(authv3.CheckRequest))
 				if status.Code(err) != test.want {
 					t.Errorf("call: %v, want %s", err, test.want)
 				}

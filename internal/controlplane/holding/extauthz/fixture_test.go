@@ -2,6 +2,7 @@ package extauthz_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -14,10 +15,12 @@ import (
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
@@ -168,13 +171,50 @@ func (s *fixture) callFrom(ctx context.Context, from netip.Addr, name string) <-
 	return s.start(callContextFor(ctx, from, name), new(authv3.CheckRequest))
 }
 
+// checkStream is the stream of one call.
+type checkStream struct {
+	grpc.ServerStream
+
+	context  func() context.Context
+	request  *authv3.CheckRequest // nil once it was received
+	response *authv3.CheckResponse
+}
+
+func (s *checkStream) Context() context.Context { return s.context() }
+
+func (s *checkStream) RecvMsg(into any) error {
+	if s.request == nil {
+		return io.EOF
+	}
+	proto.Merge(into.(proto.Message), s.request)
+	s.request = nil
+	return nil
+}
+
+func (s *checkStream) SendMsg(m any) error {
+	s.response = m.(*authv3.CheckResponse)
+	return nil
+}
+
+// contextOf returns the context of calls of a proxy.
+func (s *fixture) contextOf(from netip.Addr) func() context.Context {
+	return func() context.Context { return callContextFor(s.t.Context(), from, cluster) }
+}
+
+// check makes a call, and returns its response.
+func check(ctx context.Context, s *extauthz.Server, request *authv3.CheckRequest) (*authv3.CheckResponse, error) {
+	stream := &checkStream{context: func() context.Context { return ctx }, request: request}
+	err := s.ServeCheck(stream)
+	return stream.response, err
+}
+
 // start makes a call with a context.
 func (s *fixture) start(ctx context.Context, request *authv3.CheckRequest) <-chan result {
 	s.t.Helper()
 	done := make(chan result, 1)
 	began := time.Now()
 	go func() {
-		response, err := s.Check(ctx, request)
+		response, err := check(ctx, s.Server, request)
 		got := result{code: status.Code(err), after: time.Since(began), reason: headerOf(response, extauthz.ReasonHeader)}
 		got.status = int32(response.GetDeniedResponse().GetStatus().GetCode())
 		got.isCold = len(response.GetOkResponse().GetResponseHeadersToAdd()) > 0

@@ -70,7 +70,7 @@ func TestCustomPage(t *testing.T) {
 		own := workload()
 		own.Page = &page.Page{Body: "soon", Status: 202, RetryAfter: time.Minute}
 		s.SetWorkloads(map[model.Key]*holding.Workload{shop: own})
-		response, err := s.Check(callContext(t.Context()), pageView())
+		response, err := check(callContext(t.Context()), s.Server, pageView())
 		denied := response.GetDeniedResponse()
 		if err != nil || denied.GetBody() != "soon" || denied.GetStatus().GetCode() != 202 ||
 			headerOf(response, "Retry-After") != "60" {

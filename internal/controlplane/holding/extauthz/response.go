@@ -1,25 +1,19 @@
 package extauthz
 
 import (
-	"context"
-	"net/http"
 	"strconv"
-	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	statusv3 "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
-	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 const (
@@ -49,33 +43,6 @@ const (
 	// ReasonPage means that the browser gets the waiting page.
 	ReasonPage = "waiting-page"
 )
-
-// requestOf returns the request of a call. The error is a gRPC status.
-func requestOf(ctx context.Context, check *authv3.CheckRequest) (holding.Request, error) {
-	caller, ok := peer.FromContext(ctx)
-	if !ok || caller.Addr == nil {
-		return holding.Request{}, status.Error(codes.Internal, "no peer address")
-	}
-	address, err := server.PeerAddress(caller.Addr.String())
-	if err != nil {
-		return holding.Request{}, status.Errorf(codes.Internal, "invalid peer address %s: %v", caller.Addr, err)
-	}
-	md, _ := metadata.FromIncomingContext(ctx)
-	clusters := md.Get(translate.ClusterKey)
-	if len(clusters) != 1 {
-		return holding.Request{}, status.Errorf(codes.InvalidArgument,
-			"metadata %s: %d values, want 1", translate.ClusterKey, len(clusters))
-	}
-	attributes := check.GetAttributes().GetRequest().GetHttp()
-	path, _, _ := strings.Cut(attributes.GetPath(), "?")
-	return holding.Request{
-		Proxy: address, Cluster: clusters[0],
-		IsViaFallback: len(md.Get(translate.HoldFallbackKey)) > 0, Path: path,
-		IsPageView: attributes.GetMethod() == http.MethodGet && strings.Contains(
-			attributes.GetHeaders()["accept"], "text/html",
-		),
-	}, nil
-}
 
 // response returns the response for an outcome. hasWaited is true if the request was queued.
 func response(result outcome, hasWaited bool) *authv3.CheckResponse {

@@ -20,7 +20,6 @@ import (
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
@@ -29,8 +28,6 @@ import (
 )
 
 const (
-	// streamsPerConnection is the limit of calls on a connection of a proxy. It is above the limits of queued requests.
-	streamsPerConnection = 4096
 	// streamTimeout is how long a call waits for a discovery stream of its proxy: after a restart the call may arrive
 	// first, and when a proxy has moved to another replica the call must be retried at that
 	// replica.
@@ -60,8 +57,6 @@ type Stream interface {
 
 // Server is the service. Make it with New. It is safe for concurrent use.
 type Server struct {
-	authv3.UnimplementedAuthorizationServer
-
 	metrics *metrics
 	notify  func(model.Key, holding.Reason)
 	closed  chan struct{}
@@ -69,6 +64,7 @@ type Server struct {
 
 	mu        sync.Mutex // guards the fields below
 	queue     *holding.Queue
+	running   *admission
 	streams   map[netip.Addr][]Stream     // of a proxy, in the order of their numbers
 	addresses map[netip.Addr][]netip.Addr // all addresses of a proxy with several, by each of them
 	opened    chan struct{}               // closed and replaced when a stream opens
@@ -114,21 +110,13 @@ func New(options Options) (*Server, error) {
 	s := &Server{
 		notify: options.Notify,
 		closed: make(chan struct{}), synced: make(chan struct{}),
-		queue: holding.NewQueue(options.Limits), streams: map[netip.Addr][]Stream{}, opened: make(chan struct{}),
+		queue: holding.NewQueue(options.Limits), running: newAdmission(options.Limits), streams: map[netip.Addr][]Stream{}, opened: make(chan struct{}),
 		calls: map[holding.Waiter]call{}, unservedSince: map[model.Key]time.Time{},
 		pacers: map[netip.Addr]*proxyPacer{}, pageViews: map[slot]*pageView{}, changed: make(chan struct{}),
 	}
 	var err error
 	s.metrics, err = newMetrics(options.Registerer, s)
 	return s, err
-}
-
-// GRPCOption raises the limit of concurrent calls on one connection above the limits of queued requests.
-func GRPCOption() grpc.ServerOption { return grpc.MaxConcurrentStreams(streamsPerConnection) }
-
-// Register adds the service to a gRPC server.
-func (s *Server) Register(registrar grpc.ServiceRegistrar) {
-	authv3.RegisterAuthorizationServer(registrar, s)
 }
 
 // Close ends all calls, including later ones; proxies retry them at other replicas. Further calls have no effect.
@@ -192,12 +180,8 @@ func (s *Server) longestUnserved() (longest time.Duration) {
 	return longest
 }
 
-// Check implements the external authorization service.
-func (s *Server) Check(ctx context.Context, check *authv3.CheckRequest) (*authv3.CheckResponse, error) {
-	request, err := requestOf(ctx, check)
-	if err != nil {
-		return nil, err
-	}
+// answer returns the response to a request, which may wait for it.
+func (s *Server) answer(ctx context.Context, request holding.Request) (*authv3.CheckResponse, error) {
 	start := time.Now()
 	stream, at, err := s.streamOf(ctx, request.Proxy)
 	if err != nil {

@@ -185,7 +185,7 @@ func TestFailover(t *testing.T) {
 		own.HasFailover = true
 		s.SetWorkloads(map[model.Key]*holding.Workload{shop: own})
 		began := time.Now()
-		response, err := s.Check(callContext(t.Context()), new(authv3.CheckRequest))
+		response, err := check(callContext(t.Context()), s.Server, new(authv3.CheckRequest))
 		mark := response.GetDynamicMetadata().GetFields()[translate.FailoverKey].GetBoolValue()
 		removed := response.GetOkResponse().GetHeadersToRemove()
 		if err != nil || !mark || len(removed) != 1 || time.Since(began) != own.Timeout {
@@ -196,7 +196,7 @@ func TestFailover(t *testing.T) {
 		}
 		s.expectReasons(holding.ColdStart, holding.FailedOver)
 		s.stream.serves.Store(true)
-		response, err = s.Check(callContext(t.Context()), new(authv3.CheckRequest))
+		response, err = check(callContext(t.Context()), s.Server, new(authv3.CheckRequest))
 		if err != nil || response.GetDynamicMetadata() != nil || len(response.GetOkResponse().GetHeadersToRemove()) > 0 {
 			t.Errorf("a workload that serves: %v, %v", response, err)
 		}
@@ -236,7 +236,7 @@ func TestInvalidCalls(t *testing.T) {
 	t.Parallel()
 	at := peer.NewContext(t.Context(), &peer.Peer{Addr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(proxy, 1))})
 	expect := func(name string, ctx context.Context, want codes.Code) {
-		if _, err := newServer(t).Check(ctx, new(authv3.CheckRequest)); status.Code(err) != want {
+		if _, err := check(ctx, newServer(t), new(authv3.CheckRequest)); status.Code(err) != want {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
 	}

@@ -68,6 +68,7 @@ func (s *Server) SetProxies(fleets map[model.Fleet][]model.Proxy) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addresses = addresses
+	s.running.setProxies(fleets)
 }
 
 // EndpointsAcked is called when a proxy has ACKed endpoints. It releases the requests that wait for them.

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
@@ -32,6 +33,8 @@ const (
 	bufferSize = 16 << 10
 	// window is the flow control window of a stream, and of a connection, in bytes.
 	window = 256 << 10
+	// maxFrame is the largest frame in bytes. Each connection keeps a buffer for one.
+	maxFrame = 16 << 10
 	// messageTimeout limits the time from the start of a message to its end.
 	messageTimeout = 30 * time.Second
 	// pingInterval and pingTimeout detect half-open connections. Envoy answers a ping on its main thread, which applies
@@ -73,6 +76,7 @@ func (s *Sink) Serve(ctx context.Context, listener net.Listener) error {
 			MaxConcurrentStreams:          streamsPerConnection,
 			MaxReceiveBufferPerConnection: window,
 			MaxReceiveBufferPerStream:     window,
+			MaxReadFrameSize:              maxFrame,
 			SendPingTimeout:               pingInterval,
 			PingTimeout:                   pingTimeout,
 		},
@@ -112,20 +116,7 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.metrics.failures.WithLabelValues(result.Code().String()).Inc()
 	}
 	w.Header().Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(int(result.Code())))
-	w.Header().Set(http.TrailerPrefix+"Grpc-Message", encodeMessage(result.Message()))
-}
-
-// encodeMessage encodes text for Grpc-Message: printable ASCII, the rest percent-encoded.
-func encodeMessage(text string) string {
-	var encoded strings.Builder
-	for _, b := range []byte(text) {
-		if b >= ' ' && b <= '~' && b != '%' {
-			encoded.WriteByte(b)
-		} else {
-			fmt.Fprintf(&encoded, "%%%02X", b)
-		}
-	}
-	return encoded.String()
+	w.Header().Set(http.TrailerPrefix+"Grpc-Message", grpcserver.EncodeMessage(result.Message()))
 }
 
 // stream serves a stream until it ends. The error is a gRPC status.

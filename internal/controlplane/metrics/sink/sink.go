@@ -157,6 +157,13 @@ func membersOf(fleets map[model.Fleet][]model.Proxy) map[netip.Addr][]member {
 	return members
 }
 
+// IsKnown reports whether an address is that of a proxy, or is listed by an object with an external key.
+func (s *Sink) IsKnown(address netip.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.members[address]) > 0 || len(s.meter.ExternalNamespaces(address)) > 0
+}
+
 // Report returns the current report, and a channel that is closed at the next batch.
 func (s *Sink) Report() (metrics.Report, <-chan struct{}) {
 	queued, _ := s.queuedReport()

@@ -76,6 +76,14 @@ func (s *Server) Admit(endpointSlices []*discoveryv1.EndpointSlice) {
 	s.admitted = admitted
 }
 
+// IsAdmitted reports whether a replica with an address may watch this one.
+func (s *Server) IsAdmitted(address netip.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, isAdmitted := s.admitted[address]
+	return isAdmitted
+}
+
 // Apply applies changes of this replica, sends them to all watchers, and returns the effective changes. The caller must
 // not modify the result. Apply never waits for a watcher.
 func (s *Server) Apply(d Delta) Delta {

@@ -11,23 +11,42 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyresources"
 )
 
-// TestSessionLimitsNameBytes subscribes to names that are within the limit of a single name.
+// longName returns a name of 1000 bytes.
+func longName(i int) string { return fmt.Sprintf("%01000d", i) }
+
+// publishLong publishes endpoints with long names to a new session.
+func publishLong(t *testing.T, count int) *Session {
+	t.Helper()
+	names := make([]string, 0, count)
+	for i := range count {
+		names = append(names, longName(i))
+	}
+	snapshot, err := new(Snapshot).Replace(envoyresources.Parse(t, strings.Join(names, " ")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(ModeDelta, 0, "", new(Rejections).Of("proxy"))
+	s.Publish(time.Unix(0, 0), snapshot)
+	return s
+}
+
+// TestSessionLimitsNameBytes subscribes to published names that are within the limit of a single name.
 func TestSessionLimitsNameBytes(t *testing.T) {
 	t.Parallel()
-	s := New(ModeDelta, 0, "", new(Rejections).Of("proxy"))
+	const most = nameBytesLimit / 1000
+	s := publishLong(t, most+10)
 	r := Request{TypeURL: resourcev3.EndpointType}
 	subscribe := func(from, count int) int {
 		r.Subscribe = nil
 		for i := range count {
-			r.Subscribe = append(r.Subscribe, fmt.Sprintf("%01000d", from+i))
+			r.Subscribe = append(r.Subscribe, longName(from+i))
 		}
 		return s.updateSubscription(EndpointKind, r, false)
 	}
-	const most = nameBytesLimit / 1000
 	if refused := subscribe(0, most) + subscribe(0, most); refused > 0 {
 		t.Fatalf("%d names of 1000 bytes, twice: %d were refused", most, refused)
 	}
-	r.Unsubscribe = []string{fmt.Sprintf("%01000d", 0)}
+	r.Unsubscribe = []string{longName(0)}
 	if refused := subscribe(0, 0); refused > 0 {
 		t.Fatalf("%d names were refused", refused)
 	}
@@ -37,6 +56,38 @@ func TestSessionLimitsNameBytes(t *testing.T) {
 	}
 	if refused := subscribe(most+1, 3) + subscribe(1, most); refused != 3 {
 		t.Errorf("three more: %d were refused", refused)
+	}
+}
+
+// TestSessionLimitsUnknownNames names resources that are not published: in a subscription, and as those that the proxy
+// has. Published ones are still accepted.
+func TestSessionLimitsUnknownNames(t *testing.T) {
+	t.Parallel()
+	const most = unknownBytesLimit / (1000 + unknownNameCost)
+	s := publishLong(t, 1)
+	subscribe := func(from, count int, unsubscribe ...string) int {
+		r := Request{TypeURL: resourcev3.EndpointType, Unsubscribe: unsubscribe}
+		for i := range count {
+			r.Subscribe = append(r.Subscribe, longName(1+from+i))
+		}
+		return s.updateSubscription(EndpointKind, r, false)
+	}
+	if refused := subscribe(0, most); refused > 0 {
+		t.Fatalf("%d of %d names were refused", refused, most)
+	}
+	initial := Request{TypeURL: resourcev3.ClusterType, InitialVersions: map[string]string{longName(most + 1): "1"}}
+	if refused := subscribe(most, 1) + s.updateSubscription(ClusterKind, initial, false); refused != 2 {
+		t.Errorf("%d of two more were refused", refused)
+	}
+	published := Request{TypeURL: resourcev3.EndpointType, Subscribe: []string{longName(0)}}
+	if refused := s.updateSubscription(EndpointKind, published, false); refused > 0 {
+		t.Error("a published name was refused")
+	}
+	if refused := subscribe(most, 1, longName(0), longName(1)); refused != 1 {
+		t.Error("the limit is exceeded by a request that also removes names")
+	}
+	if refused := subscribe(most, 1) + subscribe(most+1, 1); refused != 1 {
+		t.Errorf("%d of two names were refused after one was removed, want 1", refused)
 	}
 }
 

@@ -4,13 +4,16 @@ const (
 	// MaxNameLength is the longest resource name that a proxy may subscribe to, in bytes. The names of this control
 	// plane consist of three Kubernetes names of at most 253 characters.
 	MaxNameLength = 1024
-
-	// namesLimit is how many names of one kind a stream may subscribe to. Further names are refused: to end the stream
+	// NamesLimit is how many names of one kind a stream may subscribe to. Further names are refused: to end the stream
 	// would not help, because the proxy connects again with the same names.
-	namesLimit = 100_000
+	NamesLimit = 100_000
 	// nameBytesLimit is the total length of all names that a stream may subscribe to, in bytes; further names are
 	// refused. The names of 100,000 resources of this control plane have about 100 bytes each.
 	nameBytesLimit = 16 << 20
+	// unknownBytesLimit is how many bytes of memory the names of a stream may take that are not published: those of 14,000
+	// resources that were removed while the proxy was disconnected. The names of published resources are shared by all
+	// streams. unknownNameCost is what such a name takes in addition to its bytes, in bytes.
+	unknownBytesLimit, unknownNameCost = 8 << 20, 500
 )
 
 // Request is a discovery request of either mode.

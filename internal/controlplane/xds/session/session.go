@@ -20,8 +20,9 @@ type subscription struct {
 	mustReply bool
 	// mustDrain is true if nothing may be sent before all pending responses are answered.
 	mustDrain bool
-	names     map[string]struct{}
-	records   map[string]*record
+	// names are the subscribed names, and whether they were charged, see Session.charge.
+	names   map[string]bool
+	records map[string]*record
 	// dirty are the names that may need a response, and retries those of them that are sent alone.
 	dirty, retries queue
 	// lastWasRetry is true if the last response was one of retries: the next one is of dirty.
@@ -46,8 +47,9 @@ func (sub *subscription) markChanged(name string) { sub.changed[name] = struct{}
 type Session struct {
 	mode  Mode
 	grace time.Duration
-	// nameBytes is the total length of all subscribed names.
-	nameBytes int
+	// nameBytes is the total length of all subscribed names, and unknownBytes the memory of names that were not published
+	// when the proxy named them.
+	nameBytes, unknownBytes int
 	// salt is unique to the stream. It creates bytes that no proxy has received before.
 	salt string
 	// fleetRejections are the versions that proxies of the fleet rejected.
@@ -96,7 +98,7 @@ func New(mode Mode, grace time.Duration, salt string, rejections ProxyRejections
 	}
 	for k := range s.subs {
 		s.subs[k] = subscription{
-			traits: Kind(k).traits(), names: map[string]struct{}{}, records: map[string]*record{},
+			traits: Kind(k).traits(), names: map[string]bool{}, records: map[string]*record{},
 			changed: map[string]struct{}{},
 		}
 	}

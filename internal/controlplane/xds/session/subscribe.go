@@ -91,8 +91,12 @@ func (s *Session) subscribe(k Kind, name string, initial map[string]string) bool
 		s.subscribeAll(k, initial)
 		return true
 	}
-	if _, hasName := sub.names[name]; !hasName {
-		if len(name) > MaxNameLength || len(sub.names) >= namesLimit || s.nameBytes+len(name) > nameBytesLimit {
+	isCharged, hasName := sub.names[name]
+	if !hasName {
+		if len(name) > MaxNameLength || len(sub.names) >= NamesLimit || s.nameBytes+len(name) > nameBytesLimit {
+			return false
+		}
+		if isCharged = s.desired(k, name) == nil; isCharged && !s.charge(name) {
 			return false
 		}
 		s.nameBytes += len(name)
@@ -105,7 +109,7 @@ func (s *Session) subscribe(k Kind, name string, initial map[string]string) bool
 		name = desired.name // All streams share one string.
 	}
 	isNew := !sub.wants(name)
-	sub.names[name] = struct{}{}
+	sub.names[name] = isCharged
 	switch {
 	case isNew && s.isSyncedBy(k, desired, initial):
 		sub.markChanged(name)
@@ -115,6 +119,17 @@ func (s *Session) subscribe(k Kind, name string, initial map[string]string) bool
 	}
 	s.ensureRecord(k, name).resend = true
 	sub.dirty.add(name)
+	return true
+}
+
+// charge counts the memory of a name that is not published, and returns false if it exceeds the limit. That of a
+// reported version counts as long as the stream lasts: a proxy reports versions only when it connects.
+func (s *Session) charge(name string) bool {
+	cost := len(name) + unknownNameCost
+	if s.unknownBytes+cost > unknownBytesLimit {
+		return false
+	}
+	s.unknownBytes += cost
 	return true
 }
 
@@ -173,11 +188,15 @@ func (s *Session) unsubscribe(k Kind, name string) {
 		}
 		return
 	}
-	if _, hasName := sub.names[name]; !hasName {
+	isCharged, hasName := sub.names[name]
+	if !hasName {
 		return
 	}
 	delete(sub.names, name)
 	s.nameBytes -= len(name)
+	if isCharged {
+		s.unknownBytes -= len(name) + unknownNameCost
+	}
 	if sub.subscribedToAll {
 		// The client does not know whether the wildcard includes the name, so the protocol requires a response.
 		s.ensureRecord(k, name).resend = true
@@ -213,7 +232,10 @@ func (s *Session) importVersion(k Kind, name, reported string) bool {
 	if !sub.wants(name) || s.isSynced(k, name) {
 		return true
 	}
-	if len(name) > MaxNameLength || len(reported) > MaxNameLength || len(sub.records) >= namesLimit {
+	if len(name) > MaxNameLength || len(reported) > MaxNameLength || len(sub.records) >= NamesLimit {
+		return false
+	}
+	if s.snapshot.lookup(k, name) == nil && !s.charge(name) {
 		return false
 	}
 	sub.markChanged(name)

@@ -1,0 +1,268 @@
+package grpcserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
+)
+
+const (
+	// StreamsPerConnection is the maximum number of streams of a connection. Clients use more connections for more
+	// streams.
+	StreamsPerConnection = 100
+	// streamWindow is the flow control window of a stream in bytes. A client may send as many before it has received the
+	// settings of the server (RFC 9113, section 6.9.2). connectionWindow is that of a connection: more than those of the
+	// streams of one proxy that may wait for a reservation, so that these block no other one.
+	streamWindow, connectionWindow = 64 << 10, 512 << 10
+	// maxFrame is the largest frame in bytes, the minimum of HTTP/2. Each connection keeps a buffer for one.
+	maxFrame = 16 << 10
+	// maxHeader limits the headers of a stream in bytes.
+	maxHeader = 64 << 10
+	// headerTimeout limits the time until a connection has become HTTP/2, and idleTimeout that without streams.
+	headerTimeout, idleTimeout = 10 * time.Second, 10 * time.Minute
+	// writeTimeout is how long a connection may accept no byte.
+	writeTimeout = 20 * time.Second
+	// DefaultPingInterval and pingTimeout detect half-open connections. Envoy answers pings on its main thread. With
+	// little processor time, that thread can need more than 10 s to apply thousands of clusters.
+	DefaultPingInterval = 30 * time.Second
+	pingTimeout         = 20 * time.Second
+	// DefaultMaxStreams is the default of Options.MaxStreams.
+	DefaultMaxStreams = 2000
+
+	// defaultReceived, defaultSent and their parts for one account are the default Budgets in bytes. They are below the
+	// memory limit of config/interceptor, together with 10,000 HTTPScaledObjects and 10,000 queued requests.
+	defaultReceived, defaultReceivedPerAccount = 128 << 20, 64 << 20
+	defaultSent, defaultSentPerAccount         = 192 << 20, 96 << 20
+)
+
+// Options are the settings of a Server. The zero value is valid.
+type Options struct {
+	// AccountOf returns the account of a peer in the Budgets. nil means one account for all.
+	AccountOf func(peer netip.Addr) string
+	// MaxStreams limits the streams of one address; 0 means DefaultMaxStreams.
+	MaxStreams int
+	// Received is the Budget of messages, and Sent that of responses; nil means the defaults.
+	Received, Sent *Budget
+	// PingInterval is the time without a frame after which a connection is pinged; 0 means DefaultPingInterval.
+	PingInterval time.Duration
+	// Logger logs panics of handlers, and errors of connections at level debug; nil for none.
+	Logger *slog.Logger
+}
+
+// Limits are the limits of the messages that a method receives.
+type Limits struct {
+	// Message is the largest message in bytes.
+	Message int
+	// Fields are the fields that the method uses.
+	Fields Fields
+	// Repeated is the maximum number of fields with the same number. Others are discarded.
+	Repeated int
+	// IsSingle means that a stream must end after one message.
+	IsSingle bool
+}
+
+// standardLimits returns the limits of methods without limits of their own, which are for short messages.
+func standardLimits() Limits { return Limits{Message: maxExempt} }
+
+// method is a served method.
+type method struct {
+	handle func(grpc.ServerStream) error
+	limits Limits
+}
+
+// Server serves methods. Make it with New. It implements grpc.ServiceRegistrar, for services with streams only.
+type Server struct {
+	options Options
+	http    http.Server
+	methods map[string]method // by path
+
+	mu      sync.Mutex
+	streams map[netip.Addr]int // of each address
+}
+
+// New returns a Server without methods.
+func New(options Options) *Server {
+	if options.AccountOf == nil {
+		options.AccountOf = func(netip.Addr) string { return "" }
+	}
+	if options.MaxStreams == 0 {
+		options.MaxStreams = DefaultMaxStreams
+	}
+	if options.Received == nil {
+		options.Received = NewBudget(defaultReceived, defaultReceivedPerAccount)
+	}
+	if options.Sent == nil {
+		options.Sent = NewBudget(defaultSent, defaultSentPerAccount)
+	}
+	if options.PingInterval == 0 {
+		options.PingInterval = DefaultPingInterval
+	}
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Server{options: options, methods: map[string]method{}, streams: map[netip.Addr]int{}}
+	protocols := new(http.Protocols)
+	protocols.SetUnencryptedHTTP2(true)
+	protocols.SetHTTP2(true) // for connections that a transport.Listener returns as *tls.Conn
+	s.http = http.Server{
+		Handler: s, Protocols: protocols, ConnContext: transport.ConnContext,
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(options.Logger.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          StreamsPerConnection,
+			MaxReceiveBufferPerStream:     streamWindow,
+			MaxReceiveBufferPerConnection: connectionWindow,
+			MaxReadFrameSize:              maxFrame,
+			SendPingTimeout:               options.PingInterval,
+			PingTimeout:                   pingTimeout,
+			WriteByteTimeout:              writeTimeout,
+		},
+	}
+	return s
+}
+
+// RegisterService implements grpc.ServiceRegistrar with the limits of short messages. It ignores calls that are not
+// described as streams.
+func (s *Server) RegisterService(service *grpc.ServiceDesc, implementation any) {
+	s.RegisterWithLimits(service, implementation, nil)
+}
+
+// RegisterWithLimits is RegisterService with limits by the name of the method.
+func (s *Server) RegisterWithLimits(service *grpc.ServiceDesc, implementation any, limits map[string]Limits) {
+	for _, described := range service.Streams {
+		own, hasOwn := limits[described.StreamName]
+		if !hasOwn {
+			own = standardLimits()
+		}
+		s.methods["/"+service.ServiceName+"/"+described.StreamName] = method{
+			handle: func(stream grpc.ServerStream) error { return described.Handler(implementation, stream) }, limits: own,
+		}
+	}
+}
+
+// Serve serves a listener until Stop or GracefulStop. It always closes the listener.
+func (s *Server) Serve(listener net.Listener) error {
+	if err := s.http.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// GracefulStop closes the port and waits until all streams have ended.
+func (s *Server) GracefulStop() { _ = s.http.Shutdown(context.Background()) } // Only the listener can fail to close.
+
+// Stop closes the port and all connections.
+func (s *Server) Stop() { _ = s.http.Close() } // They are closed regardless of the error.
+
+// ServeHTTP implements http.Handler: it serves one stream.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost || r.ProtoMajor != 2 ||
+		!strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		http.Error(w, "this port serves gRPC", http.StatusUnsupportedMediaType)
+		return
+	}
+	w.Header().Set("Content-Type", "application/grpc")
+	result := status.Convert(s.serve(w, r))
+	_ = r.Body.Close() // From now on unread bytes are discarded.
+	w.Header().Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(int(result.Code())))
+	w.Header().Set(http.TrailerPrefix+"Grpc-Message", EncodeMessage(result.Message()))
+}
+
+// serve calls the handler of a stream. The error is a gRPC status.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
+	called, exists := s.methods[r.URL.Path]
+	if !exists {
+		return status.Errorf(codes.Unimplemented, "no method %.200s", r.URL.Path)
+	}
+	from, err := server.PeerAddress(r.RemoteAddr)
+	if err == nil { // Otherwise it is not TCP, which only tests use.
+		if !s.enter(from) {
+			return status.Errorf(codes.ResourceExhausted, "the address %s has %d streams", from, s.options.MaxStreams)
+		}
+		defer s.leave(from)
+	}
+	stream := newStream(s, called.limits, s.options.AccountOf(from), w, r)
+	defer stream.end()
+	if err := stream.control.Flush(); err != nil { // The peer receives the headers.
+		return status.Error(codes.Unavailable, err.Error())
+	}
+	return s.handle(called, stream)
+}
+
+// handle calls the handler of a stream. A panic costs only this stream.
+func (s *Server) handle(called method, stream *stream) error {
+	err := server.Recovered(func() error { return called.handle(stream) })
+	var panicked *server.PanicError
+	if errors.As(err, &panicked) {
+		s.options.Logger.ErrorContext(stream.ctx, "panic in a gRPC handler: please report this bug",
+			"error", err, "stack", string(panicked.Stack))
+		return status.Error(codes.Internal, "panic")
+	}
+	return err
+}
+
+// enter counts a stream of an address, and reports whether the address may have another one.
+func (s *Server) enter(from netip.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams[from] >= s.options.MaxStreams {
+		return false
+	}
+	s.streams[from]++
+	return true
+}
+
+// leave ends what enter has begun.
+func (s *Server) leave(from netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.streams[from]--; s.streams[from] == 0 {
+		delete(s.streams, from)
+	}
+}
+
+// peerAddr is the address of a peer as in http.Request.RemoteAddr.
+type peerAddr string
+
+func (a peerAddr) Network() string { return "tcp" }
+func (a peerAddr) String() string  { return string(a) }
+
+// callContext returns the context of a stream with what gRPC adds: its peer and its metadata.
+func callContext(r *http.Request) context.Context {
+	received := metadata.MD{}
+	for name, values := range r.Header {
+		received[strings.ToLower(name)] = values
+	}
+	ctx := metadata.NewIncomingContext(r.Context(), received)
+	return peer.NewContext(ctx, &peer.Peer{Addr: peerAddr(r.RemoteAddr)})
+}
+
+// EncodeMessage encodes text for the trailer Grpc-Message: printable ASCII, the rest percent-encoded.
+func EncodeMessage(text string) string {
+	var encoded strings.Builder
+	for _, b := range []byte(text) {
+		if b >= ' ' && b <= '~' && b != '%' {
+			encoded.WriteByte(b)
+		} else {
+			fmt.Fprintf(&encoded, "%%%02X", b)
+		}
+	}
+	return encoded.String()
+}
