@@ -19,8 +19,12 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// NoneServing is the version of endpoints none of which accepts requests.
-const NoneServing = "none"
+const (
+	// NoneServing is the version of endpoints none of which accepts requests.
+	NoneServing = "none"
+	// Queue is the version of endpoints that consist of a socket of the proxy itself, which queues requests.
+	Queue = "queue"
+)
 
 // Resources are messages by type URL and resource name.
 type Resources = map[string]map[string]proto.Message
@@ -28,7 +32,8 @@ type Resources = map[string]map[string]proto.Message
 // Parse returns the resources of a list of items, separated by spaces. A version that is missing is 1.
 //
 //	a  a/2            an EDS cluster with its endpoints, both in that version
-//	a/2.1             the same with endpoints in another version; none of the endpoints a/2.none serves
+//	a/2.1             the same with endpoints in another version; none of the endpoints a/2.none serves, and those of
+//	                  a/2.queue queue requests
 //	static:a          a cluster without endpoints from EDS
 //	listener:web      a listener with scoped routes
 //	demand:tls        a listener that requests certificates by the names that clients send
@@ -90,8 +95,17 @@ func Cluster(name, version string, discovery clusterv3.Cluster_DiscoveryType) *c
 // Endpoints returns the endpoints of a cluster.
 func Endpoints(name, version string) *endpointv3.ClusterLoadAssignment {
 	group := &endpointv3.LocalityLbEndpoints{Locality: &corev3.Locality{Zone: version}}
-	if version != NoneServing {
-		group.LbEndpoints = []*endpointv3.LbEndpoint{{HealthStatus: corev3.HealthStatus_DRAINING}, {}}
+	draining := &endpointv3.LbEndpoint{HealthStatus: corev3.HealthStatus_DRAINING}
+	switch version {
+	case NoneServing:
+	case Queue:
+		group.LbEndpoints = []*endpointv3.LbEndpoint{draining, {
+			HostIdentifier: &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{
+				Address: &corev3.Address{Address: &corev3.Address_Pipe{Pipe: &corev3.Pipe{Path: "@queue"}}},
+			}},
+		}}
+	default:
+		group.LbEndpoints = []*endpointv3.LbEndpoint{draining, {}}
 	}
 	return &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{group}}
 }

@@ -46,8 +46,9 @@
 //   - Envoy warms a changed cluster again and waits for its endpoints even if they did not change. In delta it does not
 //     request them, so they are sent again after the cluster.
 //   - A change of endpoints alone is sent at once. Endpoints of which none serves any more are an exception while
-//     scopes with routes to them are being replaced: they wait for the ACK of those scopes, for at most a second. So a
-//     canary that loses all its Pods loses its traffic first.
+//     scopes with routes to them are being replaced: they wait for the ACK of those scopes. So a canary that loses all
+//     its Pods loses its traffic first. They wait for at most a second if the proxy then queues the requests, and for
+//     at most ten if it would respond 503.
 //   - The first scopes make a new Envoy ready. They are sent together and wait for clusters as long as the proxy makes
 //     progress.
 //

@@ -158,6 +158,7 @@ func (s *Session) decide(k Kind, name string) (*Resource, action) {
 	}
 	switch {
 	case !rec.needsSending(want):
+		rec.withheldSince = time.Time{}
 		return nil, nothing
 	case rec.hasRejected(want):
 		return rec.decideRejected(want)
@@ -189,7 +190,7 @@ func (rec *record) decideRejected(want *Resource) (*Resource, action) {
 
 // decideUndesired is decide for a name that is not desired.
 func (s *Session) decideUndesired(k Kind, name string, rec *record) (*Resource, action) {
-	rec.withheldUntil = time.Time{}
+	rec.withheldSince = time.Time{}
 	if rec.isRejected() {
 		rec.rejection = nil
 	}

@@ -22,23 +22,21 @@ func (r *Resource) inspectCluster(c *clusterv3.Cluster) error {
 	return nil
 }
 
-// isServing reports whether an endpoint accepts new requests: its health is unknown or good
-// (envoy/config/core/v3, HealthStatus). A degraded endpoint serves if no other does. A pipe is a socket of the proxy
-// itself, which queues requests and serves none.
-func isServing(a *endpointv3.ClusterLoadAssignment) bool {
+// acceptsRequests reports whether an endpoint accepts new requests, and whether the proxy itself queues them. The health
+// of an accepting endpoint is unknown or good (envoy/config/core/v3, HealthStatus). A degraded endpoint accepts requests
+// if no other does. A pipe is a socket of the proxy, which queues requests and serves none.
+func acceptsRequests(a *endpointv3.ClusterLoadAssignment) (serving, queueing bool) {
 	for _, group := range a.GetEndpoints() {
 		for _, endpoint := range group.GetLbEndpoints() {
-			if endpoint.GetEndpoint().GetAddress().GetPipe() != nil {
-				continue
-			}
 			switch endpoint.GetHealthStatus() {
 			case corev3.HealthStatus_UNKNOWN, corev3.HealthStatus_HEALTHY, corev3.HealthStatus_DEGRADED:
-				return true
+				isPipe := endpoint.GetEndpoint().GetAddress().GetPipe() != nil
+				serving, queueing = serving || !isPipe, queueing || isPipe
 			default:
 			}
 		}
 	}
-	return false
+	return serving, queueing
 }
 
 // clustersOf returns the names of all clusters to which the route configuration may send a request, sorted and unique.

@@ -45,14 +45,18 @@ func (m *model) checkRoutes(routes []*Resource) {
 	}
 }
 
-// checkLosses requires that endpoints that no longer serve are sent only if the proxy has no scope with routes
-// to them that will be replaced. Exceptions are a timeout, and a proxy that has the cluster without EDS.
+// checkLosses requires that endpoints that serve or queue no more requests are sent only if the proxy has no scope with
+// routes to them that will be replaced. Exceptions are a timeout, and a proxy that has the cluster without EDS.
 func (m *model) checkLosses(endpoints []*Resource) {
 	for _, res := range endpoints {
 		before := m.lastEndpoints[res.name]
 		m.lastEndpoints[res.name] = res
-		if m.rejects || m.bad || m.withoutEDS[res.name] || res.serving || before == nil || !before.serving ||
-			m.now.Sub(m.emptySince[res.name]) >= scopesTimeout {
+		timeout := lastEndpointsTimeout
+		if res.queueing {
+			timeout = scopesTimeout
+		}
+		if m.rejects || m.bad || m.withoutEDS[res.name] || !res.lacksEndpointsOf(before) ||
+			m.now.Sub(m.emptySince[res.name]) >= timeout {
 			continue
 		}
 		for name, held := range m.held[ScopeKind] {

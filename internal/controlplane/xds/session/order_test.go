@@ -36,32 +36,57 @@ func TestOrderInDelta(t *testing.T) {
 			> snapshot a/1.none b/1.2 listener:web web/3>b
 			< endpoint 7: b/2
 			< scope 8: web/3
-			< wake 1s
+			< wake 10s
 			> endpoint ack 7
-			< wake 1s
+			< wake 10s
 			> scope ack 8
 			< endpoint 9: a/none`,
 		"lost endpoints do not wait if no scope changes": newProxyDelta + `
 			> snapshot a/1.none b listener:web web>a
 			< endpoint 5: a/none`,
-		"lost endpoints wait for at most a second": newProxyDelta + `
+		"lost endpoints wait for at most ten seconds": newProxyDelta + `
 			> snapshot a/1.none b listener:web web/2>b
+			< scope 5: web/2
+			< wake 10s
+			> after 9999ms
+			< wake 1ms
+			> after 1ms
+			< endpoint 6: a/none`,
+		"the queue replaces lost endpoints after at most a second": newProxyDelta + `
+			> snapshot a/1.queue b listener:web web/2>b
 			< scope 5: web/2
 			< wake 1s
 			> after 999ms
 			< wake 1ms
 			> after 1ms
-			< endpoint 6: a/none`,
+			< endpoint 6: a/queue`,
+		"the queue replaces lost endpoints at once if they have waited for a second": newProxyDelta + `
+			> snapshot a/1.none b listener:web web/2>b
+			< scope 5: web/2
+			< wake 10s
+			> after 2s
+			< wake 8s
+			> snapshot a/1.queue b listener:web web/2>b
+			< endpoint 6: a/queue`,
+		"the queue is not removed before the scopes are replaced": newProxyDelta + `
+			> snapshot a/1.queue b listener:web web>a
+			< endpoint 5: a/queue
+			> endpoint ack 5
+			> snapshot a/1.none b listener:web web/2>b
+			< scope 6: web/2
+			< wake 10s
+			> scope ack 6
+			< endpoint 7: a/none`,
 		"lost endpoints do not wait for rejected scopes": newProxyDelta + `
 			> snapshot a/1.none b listener:web web/2>b
 			< scope 5: web/2
-			< wake 1s
+			< wake 10s
 			> scope nack 5 no
 			< endpoint 6: a/none`,
 		"endpoints that return in time are not sent": newProxyDelta + `
 			> snapshot a/1.none b listener:web web/2>b
 			< scope 5: web/2
-			< wake 1s
+			< wake 10s
 			> snapshot a b listener:web web/2>b
 			> scope ack 5`,
 		"a reconnecting proxy receives lost endpoints after its scopes": `
@@ -69,13 +94,13 @@ func TestOrderInDelta(t *testing.T) {
 			> cluster * have a/1 b/1
 			< cluster 1:
 			> endpoint +a +b have a/1 b/1
-			< wake 1s
+			< wake 10s
 			> listener * have listener:web/1
 			< listener 2:
-			< wake 1s
+			< wake 10s
 			> scope * have web/1>a
 			< scope 3: web/2'
-			< wake 1s
+			< wake 10s
 			> scope ack 3
 			< endpoint 4: a/none`,
 		"a removed cluster stays while a scope may name it": newProxyDelta + `

@@ -214,8 +214,8 @@ func (m *model) randomItems(era int, bad bool) string {
 			continue
 		}
 		item := name + "/" + version(3) + "." + version(3)
-		if era == 0 && m.random.IntN(5) == 0 {
-			item = name + "/" + version(3) + "." + envoyresources.NoneServing
+		if lost := []string{envoyresources.NoneServing, envoyresources.Queue}; era == 0 && m.random.IntN(5) == 0 {
+			item = name + "/" + version(3) + "." + lost[m.random.IntN(len(lost))]
 		}
 		if m.random.IntN(5) == 0 {
 			item = "static:" + name + "/" + version(3)

@@ -29,9 +29,8 @@ type record struct {
 	rejection *rejection
 	// nacksWithOthers counts the rejected responses that contained the resource with others.
 	nacksWithOthers int
-	// withheldUntil is the latest time at which endpoints without a serving one are sent, while they wait for scopes;
-	// zero if they do not wait.
-	withheldUntil time.Time
+	// withheldSince is since when endpoints wait for scopes, see Session.awaitsScopes; zero if they do not wait.
+	withheldSince time.Time
 	// createdAfter is the number of the last response before the record was created. Answers to responses up to it are
 	// ignored.
 	createdAfter uint64

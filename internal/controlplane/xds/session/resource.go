@@ -34,8 +34,8 @@ type Resource struct {
 	kind       Kind
 	// usesEDS is true for a cluster that receives endpoints by EDS. They have its name.
 	usesEDS bool
-	// serving is true if at least one endpoint accepts new requests.
-	serving bool
+	// serving is true if at least one endpoint accepts new requests, and queueing if the proxy itself queues them.
+	serving, queueing bool
 	// clusters are the names of the clusters to which a scope may send requests, sorted.
 	clusters []string
 	// onDemand is true for a listener that requests certificates by the server names that clients send.
@@ -72,7 +72,8 @@ func (r *Resource) inspect(k Kind, message proto.Message) (string, error) {
 		}
 	case *endpointv3.ClusterLoadAssignment:
 		if k == EndpointKind {
-			r.serving, r.preference = isServing(m), preferenceOf(m)
+			r.serving, r.queueing = acceptsRequests(m)
+			r.preference = preferenceOf(m)
 			return m.GetClusterName(), nil
 		}
 	case *listenerv3.Listener:
@@ -144,6 +145,19 @@ func (r *Resource) refersTo(cluster string) bool {
 	}
 	_, refers := slices.BinarySearch(r.clusters, cluster)
 	return refers
+}
+
+// lacksEndpointsOf reports whether fewer requests are served or queued with endpoints than with others, nil for none.
+// Others of unknown content may serve.
+func (r *Resource) lacksEndpointsOf(other *Resource) bool {
+	switch {
+	case other == nil || r.serving:
+		return false
+	case other.serving || !other.hasContent():
+		return true
+	default:
+		return other.queueing && !r.queueing
+	}
 }
 
 // needsEndpoints reports whether a cluster receives endpoints by EDS. It is true for a cluster of unknown content.

@@ -16,7 +16,7 @@ func (s *Session) recordSent(k Kind, res *Resource, number uint64) {
 			s.startWarming(rec, res)
 		}
 	case EndpointKind:
-		rec.withheldUntil = time.Time{}
+		rec.withheldSince = time.Time{}
 		if cluster := s.subs[ClusterKind].records[res.name]; cluster != nil {
 			cluster.warming = false
 		}

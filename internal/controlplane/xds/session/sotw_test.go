@@ -48,6 +48,21 @@ func TestStateOfTheWorldSession(t *testing.T) {
 			> cluster ack 5
 			< scope 7: web/2
 			> scope ack 7`,
+		"endpoints that are lost again wait again": newProxySOTW + `
+			> snapshot a/1.none b listener:web web/2>b
+			< scope 5: web/2
+			< wake 10s
+			> snapshot a b listener:web web/2>b
+			> scope ack 5
+			> snapshot a b listener:web web/3>a
+			< scope 6: web/3
+			> scope ack 6
+			> after 1h
+			> snapshot a/1.none b listener:web web/4>b
+			< scope 7: web/4
+			< wake 10s
+			> scope ack 7
+			< endpoint 8: a/none`,
 		"make before break: a cluster is removed": newProxySOTW + `
 			> snapshot b listener:web web/2>b
 			< scope 5: web/2

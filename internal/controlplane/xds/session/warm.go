@@ -6,9 +6,13 @@ import (
 )
 
 const (
-	// scopesTimeout is how long endpoints without a serving one, and the list of clusters of a reconnected proxy, wait
-	// for scopes.
+	// scopesTimeout is how long the list of clusters of a reconnected proxy, and endpoints that queue requests instead of
+	// serving them, wait for scopes.
 	scopesTimeout = time.Second
+	// lastEndpointsTimeout is how long endpoints that neither serve nor queue requests wait for scopes: without others,
+	// the proxy responds 503 to requests by the old scopes. A proxy that lacks processor time accepts scopes slowly, and
+	// each is sent alone. The Pods may be gone, so the wait has an end.
+	lastEndpointsTimeout = 10 * time.Second
 	// firstScopesTimeout is how long the first scopes wait for clusters while the proxy accepts none.
 	firstScopesTimeout = 5 * time.Second
 )
@@ -77,22 +81,26 @@ func (s *Session) isRejected(k Kind, name string) bool {
 	return rec.hasRejected(s.desired(k, name))
 }
 
-// awaitsScopes reports whether endpoints without a serving one must wait, because the scopes that name their cluster
-// are about to be replaced. The wait ends with the ACK of those scopes, and after scopesTimeout at the latest. A proxy
-// that does not accept its scopes must still receive the removal.
+// awaitsScopes reports whether endpoints that serve or queue no more requests must wait, because the scopes that name
+// their cluster are about to be replaced. The wait ends with the ACK of those scopes, and after a timeout at the latest.
+// A proxy that does not accept its scopes must still receive the removal.
 func (s *Session) awaitsScopes(rec *record, want *Resource) bool {
-	hasNone := rec.sent == nil || rec.sent.hasContent() && !rec.sent.serving
-	if want.serving || hasNone || !s.areScopesChanging(want.name) {
-		rec.withheldUntil = time.Time{}
+	if !want.lacksEndpointsOf(rec.sent) || !s.areScopesChanging(want.name) {
+		rec.withheldSince = time.Time{}
 		return false
 	}
-	if rec.withheldUntil.IsZero() {
-		rec.withheldUntil = s.now.Add(scopesTimeout)
+	if rec.withheldSince.IsZero() {
+		rec.withheldSince = s.now
 	}
-	if !s.now.Before(rec.withheldUntil) {
+	timeout := lastEndpointsTimeout
+	if want.queueing {
+		timeout = scopesTimeout
+	}
+	until := rec.withheldSince.Add(timeout)
+	if !s.now.Before(until) {
 		return false
 	}
-	s.deadline = earlier(s.deadline, rec.withheldUntil)
+	s.deadline = earlier(s.deadline, until)
 	return true
 }
 
