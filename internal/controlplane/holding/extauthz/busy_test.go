@@ -31,8 +31,8 @@ func (s *busyStream) Serves(name string) bool {
 	return s.stream.Serves(name)
 }
 
-// check makes a call, and returns a channel that is closed when the call has released its request.
-func check(t *testing.T, server *extauthz.Server, from int) <-chan struct{} {
+// checkFrom makes a call of a proxy, by its number, and returns a channel that is closed when the call has released its request.
+func checkFrom(t *testing.T, server *extauthz.Server, from int) <-chan struct{} {
 	t.Helper()
 	released, at := make(chan struct{}), proxy
 	for range from {
@@ -40,7 +40,7 @@ func check(t *testing.T, server *extauthz.Server, from int) <-chan struct{} {
 	}
 	ctx := callContextFor(await.Context(t), at, cluster)
 	go func() {
-		if response, err := server.Check(ctx, new(authv3.CheckRequest)); err == nil && response.GetOkResponse() != nil {
+		if response, err := check(ctx, server, new(authv3.CheckRequest)); err == nil && response.GetOkResponse() != nil {
 			close(released)
 		}
 	}()
@@ -64,7 +64,7 @@ func TestBusySessionDelaysNoOtherProxy(t *testing.T) {
 			return counts[shop].Waiting == count
 		}
 	}
-	own, others := check(t, server, 0), check(t, server, 1)
+	own, others := checkFrom(t, server, 0), checkFrom(t, server, 1)
 	await.True(t, "both requests are queued", areQueued(2))
 
 	<-busy.asked // by the call
@@ -83,13 +83,13 @@ func TestBusySessionDelaysNoOtherProxy(t *testing.T) {
 		close(changed)
 	}()
 	await.Receive(t, "the end of SetWorkloads", changed)
-	later := check(t, server, 1)
+	later := checkFrom(t, server, 1)
 	await.True(t, "another request is queued", areQueued(3))
 	other.serves.Store(true)
 	server.EndpointsAcked(proxy.Next())
 	await.Receive(t, "the release of the first request of the other proxy", others)
 	await.Receive(t, "the release of its later request", later)
-	await.Receive(t, "a request that does not wait", check(t, server, 1))
+	await.Receive(t, "a request that does not wait", checkFrom(t, server, 1))
 	if !areQueued(1)() {
 		t.Error("the request of the busy proxy is not queued")
 	}
@@ -108,7 +108,7 @@ func TestACKBetweenCheckAndQueue(t *testing.T) {
 	defer server.Close()
 	server.SetWorkloads(map[model.Key]*holding.Workload{shop: workload()})
 	server.Opened(proxy, &lateStream{stream: stream{number: 1, fleet: "apps"}})
-	await.Receive(t, "the release of the request", check(t, server, 0))
+	await.Receive(t, "the release of the request", checkFrom(t, server, 0))
 }
 
 // lateStream is a stream that serves the cluster from the second call of Serves on.
