@@ -21,7 +21,7 @@ import (
 // connectionsPerProxy limits the connections of one address to each of the ports for proxies. Each of a proxy's workers
 // has one of its own for questions about queued requests, and there is another one for each 100 of them. All proxies
 // together have no limit: it would lock out some of them.
-const connectionsPerProxy = 256
+const connectionsPerProxy = 512
 
 // security is what the ports for proxies need for TLS. Without TLS it is empty.
 type security struct {

@@ -76,10 +76,12 @@ type Limits struct {
 	Repeated int
 	// IsSingle means that a stream must end after one message.
 	IsSingle bool
+	// IsTrusted means that responses need no reservation: only other replicas of this program receive any.
+	IsTrusted bool
 }
 
-// standardLimits returns the limits of methods without limits of their own, which are for short messages.
-func standardLimits() Limits { return Limits{Message: maxExempt} }
+// standardLimits returns the limits of methods without limits of their own, which are those for other replicas.
+func standardLimits() Limits { return Limits{Message: maxExempt, IsTrusted: true} }
 
 // method is a served method.
 type method struct {
@@ -138,8 +140,8 @@ func New(options Options) *Server {
 	return s
 }
 
-// RegisterService implements grpc.ServiceRegistrar with the limits of short messages. It ignores calls that are not
-// described as streams.
+// RegisterService implements grpc.ServiceRegistrar for services between replicas of this program: messages are short,
+// and responses of any size need no reservation. It ignores calls that are not described as streams.
 func (s *Server) RegisterService(service *grpc.ServiceDesc, implementation any) {
 	s.RegisterWithLimits(service, implementation, nil)
 }

@@ -34,3 +34,17 @@ func Patch(ctx context.Context, client rest.Interface, path, fieldManager string
 	}
 	return client.Patch(types.MergePatchType).AbsPath(path).Param("fieldManager", fieldManager).Body(body).Do(ctx).Error()
 }
+
+// Get reads an object at its REST path into a value.
+func Get(ctx context.Context, client rest.Interface, path string, into any) error {
+	body, err := client.Get().AbsPath(path).DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, into)
+}
+
+// Delete deletes an object at its REST path.
+func Delete(ctx context.Context, client rest.Interface, path string) error {
+	return client.Delete().AbsPath(path).Do(ctx).Error()
+}

@@ -58,8 +58,9 @@ type Options struct {
 	QueueDeadline time.Duration
 	// Workers is the number of Envoy's workers.
 	Workers int
-	// Arguments are more arguments of the interceptor.
-	Arguments []string
+	// Arguments are more arguments of the interceptor, and Environment are more environment variables of it, each as
+	// NAME=value.
+	Arguments, Environment []string
 	// Certificate is the data of the Secret with the interceptor's certificate. The proxies are those of the agent then,
 	// which trust its CA and have a token. nil means proxies that connect without TLS.
 	Certificate map[string][]byte
@@ -181,8 +182,8 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 		return nil, err
 	}
 	at := func(port int) string { return netip.AddrPortFrom(address, uint16(port)).String() } //nolint:gosec // a port
-	process, err := program.StartWith(ctx, folder, program.InterceptorVariables(), filepath.Join(s.Built,
-		"interceptor"), append([]string{
+	variables := append(program.InterceptorVariables(), s.Environment...)
+	process, err := program.StartWith(ctx, folder, variables, filepath.Join(s.Built, "interceptor"), append([]string{
 		"--kubeconfig=" + kubeconfig, "--pod-ip=" + address.String(), "--pod-name=interceptor-" + address.String(),
 		"--access-log=false",
 		"--xds-address=" + at(5678), "--metric-sink-address=" + at(9901), "--admin-address=" + at(9090),

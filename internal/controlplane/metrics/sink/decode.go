@@ -76,6 +76,8 @@ type decoder struct {
 	bytes int // of the samples of the last message
 	// used and seen count the metrics of the last message.
 	used, seen int
+	// share counts the samples of the decoder with those of all others; nil does not count them.
+	share *share
 }
 
 // decode reads one message of length bytes. It skips everything except the used statistics of clusters.
@@ -83,6 +85,9 @@ func (d *decoder) decode(from *bufio.Reader, length int64) (metrics.Batch, error
 	batch := metrics.Batch{Samples: d.last[:0]}
 	if isMuchLess := cap(d.last) > minCapacity && len(d.last) < cap(d.last)/4; isMuchLess {
 		batch.Samples = nil
+		if d.share != nil {
+			d.share.free()
+		}
 	}
 	defer func() { d.last = batch.Samples }()
 	d.used, d.seen, d.bytes = 0, 0, 0
@@ -202,6 +207,9 @@ func (d *decoder) appendSample(batch *metrics.Batch, sample metrics.Sample, clus
 	}
 	if len(batch.Samples) == maxSamples || d.bytes > maxBytes {
 		return fmt.Errorf("%w: more than %d samples, or %d bytes of them", errTooLarge, maxSamples, maxBytes)
+	}
+	if d.share != nil && !d.share.grow(d.bytes) {
+		return fmt.Errorf("%w: the metrics of all proxies of the fleet exceed %d bytes", errTooLarge, maxAccountMemory)
 	}
 	d.used++
 	batch.Samples = append(batch.Samples, sample)

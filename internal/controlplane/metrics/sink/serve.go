@@ -205,7 +205,8 @@ var (
 // receive reads messages until the stream ends. It returns nil if the proxy ended it.
 func (s *Sink) receive(ctx context.Context, control *http.ResponseController, body io.Reader, open *session) error {
 	from := bufio.NewReaderSize(body, bufferSize)
-	var d decoder
+	d := decoder{share: &share{memory: &s.memory, account: open.account()}}
+	defer d.share.free()
 	for {
 		length, err := readFrame(from)
 		if errors.Is(err, io.EOF) {

@@ -82,6 +82,7 @@ type Sink struct {
 	waiting       chan struct{} // contains an element for each stream that waits for its proxy
 	reports       reportCache
 	rejections    server.PeerLog
+	memory        memory
 
 	mu      mutex // guards the fields below
 	meter   *metrics.Meter
@@ -305,6 +306,14 @@ type session struct {
 	end     context.CancelCauseFunc
 	// hosts are the namespaces that accept the external proxy, by whose limits the session counts.
 	hosts []string
+}
+
+// account returns the account of the session's samples: its fleet, or a namespace that accepts the external proxy.
+func (s *session) account() string {
+	if len(s.hosts) > 0 {
+		return "external/" + s.hosts[0]
+	}
+	return string(s.member.fleet)
 }
 
 // open starts the stream of a proxy, and ends the one before with errSuperseded by its end function. It returns nil if

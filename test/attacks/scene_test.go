@@ -1,0 +1,225 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/config"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
+)
+
+const (
+	// evil is the namespace of the attackers with a fleet, and evilPods is how many Pods they have.
+	evil, evilPods = "evil", 12
+	// evilApps is the number of its HTTPScaledObjects.
+	evilApps = 300
+	// strangers is the number of Pods without a fleet.
+	strangers = 100
+	// apps is the number of apps of the victim. The last ones have no Pod.
+	apps = 4
+)
+
+// Ports of the interceptor.
+const discoveryPort, metricsPort, adminPort, healthPort, prometheusPort = 5678, 9901, 9090, 8081, 2223
+
+func TestMain(m *testing.M) {
+	os.Exit(netspace.Main(m, func(folder string) error {
+		return program.Build(context.Background(), folder, "v9.9.9-test", "interceptor")
+	}))
+}
+
+// scene is the victim, with an interceptor that all attacks have in common.
+type scene struct {
+	*coldstart.Testbed
+
+	replica *coldstart.Replica
+	memory  memory
+	// weight is the last weight of the victim's canary, and peaks are the results of the attacks.
+	weight int
+	peaks  []string
+}
+
+// newScene starts everything. It ends with the test.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	binaries, err := apiserver.FromEnvironment(os.Getenv)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, limit, variables := context.WithoutCancel(t.Context()), 0, []string(nil)
+	if limit, variables, err = shipped(); err != nil {
+		t.Fatal(err)
+	}
+	s := new(scene)
+	s.Testbed, err = coldstart.Start(ctx, coldstart.Options{
+		Binaries: binaries, Envoy: envoyproc.Binary(t), Repository: "../..", Built: netspace.Folder(), Folder: t.TempDir(),
+		Apps: apps, QueueDeadline: time.Hour, Workers: 2, Environment: variables,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.createEvil(t)
+	if s.replica, err = s.StartInterceptor(ctx, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, _ := s.replica.Log()
+			t.Logf("end of the log of the interceptor:\n%s", log[max(0, len(log)-8000):])
+		}
+		_ = s.replica.Kill()
+	})
+	if s.memory, err = memoryOf(s.replica.PID(), limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.StartProxy(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for app := range 2 {
+		if err := s.SetReady(ctx, app, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// shipped returns the memory limit of the interceptor's Deployment in MiB, and its settings of the garbage collector.
+func shipped() (limit int, variables []string, err error) {
+	text, err := config.Files.ReadFile("interceptor/deployment.yaml")
+	if err != nil {
+		return 0, nil, err
+	}
+	first, _, _ := strings.Cut(string(text), "\n---")
+	var deployment appsv1.Deployment
+	if err := yaml.UnmarshalStrict([]byte(first), &deployment); err != nil {
+		return 0, nil, err
+	}
+	container := deployment.Spec.Template.Spec.Containers[0]
+	for _, variable := range container.Env {
+		if strings.HasPrefix(variable.Name, "GO") {
+			variables = append(variables, variable.Name+"="+variable.Value)
+		}
+	}
+	return int(container.Resources.Limits.Memory().Value() >> 20), variables, nil
+}
+
+// evilAddress and strangerAddress return the addresses of attackers.
+func evilAddress(i int) netip.Addr     { return netip.AddrFrom4([4]byte{192, 0, 2, byte(140 + i)}) }
+func strangerAddress(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(30 + i)}) }
+
+// createEvil creates the fleet of the attackers, with apps at zero.
+func (s *scene) createEvil(t *testing.T) {
+	t.Helper()
+	ctx := t.Context()
+	if err := apiserver.CreateNamespace(ctx, s.Admin, evil); err != nil {
+		t.Fatal(err)
+	}
+	var addresses []string
+	for i := range evilPods {
+		addresses = append(addresses, evilAddress(i).String())
+	}
+	if err := apiserver.Create(ctx, s.Admin, slicesPath(evil),
+		kit.NewEndpointSlice(evil, resolve.ProxyService, addresses...)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range evilApps {
+		name := fmt.Sprintf("evil-%03d", i)
+		if err := apiserver.Create(ctx, s.Admin, servicesPath(evil), kit.NewService(evil, name)); err != nil {
+			t.Fatal(err)
+		}
+		object := kit.NewScaledObject(evil, name, name, 1, name+".test", name+".example.com")
+		object.ObjectMeta = metav1.ObjectMeta{Namespace: evil, Name: name}
+		if err := apiserver.Create(ctx, s.Admin, objectsPath(evil), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// slicesPath, servicesPath, configMapsPath and objectsPath return REST paths.
+func slicesPath(namespace string) string {
+	return "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices"
+}
+
+func servicesPath(namespace string) string { return "/api/v1/namespaces/" + namespace + "/services" }
+
+func configMapsPath(namespace string) string {
+	return "/api/v1/namespaces/" + namespace + "/configmaps"
+}
+
+func objectsPath(namespace string) string {
+	return "/apis/" + httpv1alpha1.SchemeGroupVersion.String() + "/namespaces/" + namespace + "/" + httpv1alpha1.Resource
+}
+
+// at returns the address of a port of the interceptor.
+func (s *scene) at(port uint16) string { return netip.AddrPortFrom(s.replica.Address, port).String() }
+
+// attack is an attack. start begins it and returns when it has its full effect; it ends with the context. check is
+// called while it lasts; it may be nil.
+type attack struct {
+	name  string
+	start func(ctx context.Context, t *testing.T, s *scene) (check func())
+}
+
+// during checks the victim and the memory during an attack.
+func (s *scene) during(t *testing.T, a attack) {
+	t.Helper()
+	s.memory.reset(t)
+	before := s.memory.peak(t)
+	visitor := s.visit(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	check := a.start(ctx, t, s)
+	s.changeWeight(t)
+	s.awaitDemand(t)
+	s.wake(t)
+	if check != nil {
+		check()
+	}
+	visitor.stop(t)
+	peak := s.memory.peak(t)
+	s.peaks = append(s.peaks, fmt.Sprintf("%-50s %5d MiB before, peak %5d MiB of %d MiB", a.name, before, peak, s.memory.limit))
+	if peak > s.memory.limit {
+		t.Errorf("the interceptor used %d MiB, and its limit is %d MiB", peak, s.memory.limit)
+	}
+}
+
+// TestAttacks runs all attacks, one after the other.
+func TestAttacks(t *testing.T) {
+	s := newScene(t)
+	for _, a := range slices.Concat(identityAttacks(), messageAttacks(), connectionAttacks(), storedAttacks()) {
+		t.Run(a.name, func(t *testing.T) { s.during(t, a) })
+	}
+	t.Logf("memory of the interceptor:\n%s", strings.Join(s.peaks, "\n"))
+}
+
+// configMap returns a labeled ConfigMap.
+func configMap(namespace, name, label, text string) *corev1.ConfigMap {
+	object := new(corev1.ConfigMap)
+	object.APIVersion, object.Kind = "v1", "ConfigMap"
+	object.Namespace, object.Name = namespace, name
+	object.Labels, object.Data = map[string]string{label: "true"}, map[string]string{"body": text}
+	return object
+}
