@@ -1,6 +1,7 @@
 package envoy_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -36,6 +37,8 @@ type served struct {
 
 	server *xds.Server
 	args   []string // additional arguments of Envoy
+	// workers is the number of worker threads of Envoy, 2 by default.
+	workers int
 }
 
 // serve starts both. They stop with the test. form is the api_type in the bootstrap, to which changes are applied.
@@ -92,7 +95,7 @@ func (s *served) run(t *testing.T, form, address string, changes ...[2]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Envoy = envoyproc.Run(t, bootstrap, 2, s.args...)
+	s.Envoy = envoyproc.Run(t, bootstrap, cmp.Or(s.workers, 2), s.args...)
 	if s.address, err = s.ListenerAddress(t.Context(), translate.ListenerName); err != nil {
 		t.Fatal(err)
 	}

@@ -31,6 +31,8 @@ const (
 	target, least, most = 5, 2, 10
 	// rest is how long a number must stay: more than two syncs of the HorizontalPodAutoscaler.
 	rest = 35 * time.Second
+	// installed is the number of answers in a row after which every worker of a proxy has the endpoints of a target.
+	installed = 20
 )
 
 // The test applies the guide's objects, unchanged, to a stock KEDA. The agent creates the HTTPScaledObject, Envoy
@@ -96,6 +98,24 @@ func (g guide) deploy(t *testing.T, repo string) {
 	if service != "rollouts-demo-stable" {
 		t.Errorf("the HTTPScaledObject is for Service %q, want that of the Rollout's stable side", service)
 	}
+	g.Do(t, "wait", "-n", namespace, "rollout/"+testbed.App, "--for=jsonpath={.status.phase}=Healthy")
+	awaitAnswers(t, g.loadOf(target))
+}
+
+// awaitAnswers waits until a target answers. The condition Programmed does not cover Pods, and requests for a target with
+// a minimum above 0 are not queued: until the proxy has an endpoint, it answers 503.
+func awaitAnswers(t *testing.T, config load.Config) {
+	t.Helper()
+	var answers int
+	var probed error
+	await.Described(t, fmt.Sprintf("%d answers in a row for %s", installed, config.Host), func() bool {
+		if _, probed = load.Probe(t.Context(), config); probed != nil {
+			answers = 0
+			return false
+		}
+		answers++
+		return answers == installed
+	}, func() string { return fmt.Sprintf("%d answers, then: %v", answers, probed) })
 }
 
 // abortByAnalysis sets an image with an error in every second response, and the analysis of docs/how-to/analysis.md.
@@ -170,14 +190,19 @@ func failures(client *load.Client, moment time.Time) string {
 // send sends requests at a rate until the client is stopped.
 func (g guide) send(t *testing.T, rate float64) *load.Client {
 	t.Helper()
-	client, err := load.Start(t.Context(), load.Config{
-		Address: g.Addresses[proxies], Host: testbed.Host, Path: "/color", Rate: rate, Timeout: await.Patience(),
-		MaxInFlight: inFlight(rate), Colors: []string{"blue", "yellow"},
-	})
+	client, err := load.Start(t.Context(), g.loadOf(rate))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client
+}
+
+// loadOf returns the configuration of requests at a rate.
+func (g guide) loadOf(rate float64) load.Config {
+	return load.Config{
+		Address: g.Addresses[proxies], Host: testbed.Host, Path: "/color", Rate: rate, Timeout: await.Patience(),
+		MaxInFlight: inFlight(rate), Colors: []string{"blue", "yellow"},
+	}
 }
 
 // inFlight returns the number of requests that are due within await.Patience, which is the maximum number of concurrent

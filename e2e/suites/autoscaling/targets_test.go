@@ -44,6 +44,8 @@ type workload struct {
 	// rates are the requests per second by host.
 	rates    map[string]float64
 	replicas int
+	// isQueued is true if the target may have no replica: its first requests then wait for a Pod.
+	isQueued bool
 	// then is a further check under the same load; nil for none.
 	then func(t *testing.T, r *row)
 	// after is a further check when there are no requests any more.
@@ -79,7 +81,7 @@ func targets() []workload {
 		{
 			name: "readme", kind: "Rollout, README's ScaledObject", resource: "rollout/myapp",
 			objects: map[string]string{"myapp": "myapp-stable"},
-			rates:   map[string]float64{"myapp.example.com": 12}, replicas: scaled,
+			rates:   map[string]float64{"myapp.example.com": 12}, replicas: scaled, isQueued: true,
 		},
 		{
 			name: "sample", kind: "Rollout, the sample's settings", resource: rollout,
@@ -171,6 +173,9 @@ func (r *row) run(t *testing.T, repo string) {
 		}
 	}
 	r.checkMetric(t)
+	if !r.target.isQueued {
+		r.awaitReady(t)
+	}
 	r.send(t)
 	r.awaitReplicas(t, func(replicas int) bool { return replicas == r.target.replicas })
 	if r.target.then != nil {
@@ -179,6 +184,19 @@ func (r *row) run(t *testing.T, repo string) {
 	r.stop(t)
 	if r.target.after != nil {
 		r.target.after(t, r)
+	}
+}
+
+// awaitReady waits until the Pods of the target are ready and it answers.
+func (r *row) awaitReady(t *testing.T) {
+	t.Helper()
+	if strings.HasPrefix(r.target.resource, "rollout/") {
+		r.Do(t, "wait", r.target.resource, "--for=jsonpath={.status.phase}=Healthy")
+	} else {
+		r.Do(t, "rollout", "status", r.target.resource)
+	}
+	for host, rate := range r.target.rates {
+		awaitAnswers(t, r.loadOf(t, host, rate))
 	}
 }
 
@@ -206,18 +224,23 @@ func (r *row) checkMetric(t *testing.T) {
 // send starts the row's requests.
 func (r *row) send(t *testing.T) {
 	t.Helper()
-	address := r.Do(t, "get", "service/kedify-proxy", "-o", "jsonpath={.spec.clusterIP}") + proxyPort
 	r.clients, r.began = map[string]*load.Client{}, time.Now()
 	for host, rate := range r.target.rates {
-		client, err := load.Start(t.Context(), load.Config{
-			Address: address, Dial: r.node.DialContext, Host: host, Path: "/color", Rate: rate, Timeout: await.Patience(),
-			MaxInFlight: inFlight(rate),
-			Colors:      []string{"blue", "yellow"},
-		})
+		client, err := load.Start(t.Context(), r.loadOf(t, host, rate))
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.clients[host] = client
+	}
+}
+
+// loadOf returns the configuration of the requests for a host.
+func (r *row) loadOf(t *testing.T, host string, rate float64) load.Config {
+	t.Helper()
+	address := r.Do(t, "get", "service/kedify-proxy", "-o", "jsonpath={.spec.clusterIP}") + proxyPort
+	return load.Config{
+		Address: address, Dial: r.node.DialContext, Host: host, Path: "/color", Rate: rate, Timeout: await.Patience(),
+		MaxInFlight: inFlight(rate), Colors: []string{"blue", "yellow"},
 	}
 }
 

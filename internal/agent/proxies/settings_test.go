@@ -2,7 +2,6 @@ package proxies_test
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,14 +109,11 @@ func TestProxiesAreExcludedFromMeshes(t *testing.T) {
 // on the Pod network, and the Service, which `kubectl port-forward` uses, leads to the admin interface.
 func TestPorts(t *testing.T) {
 	objects := byHand(t)
-	var deployment appsv1.Deployment
 	var admin corev1.Service
-	converter := runtime.DefaultUnstructuredConverter
-	if err := errors.Join(converter.FromUnstructured(objects["deploy"], &deployment),
-		converter.FromUnstructured(objects["svc-admin"], &admin)); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects["svc-admin"], &admin); err != nil {
 		t.Fatal(err)
 	}
-	envoy := deployment.Spec.Template.Spec.Containers[0]
+	envoy := envoyContainer(t, objects)
 	numbers := map[string]int32{}
 	for _, port := range envoy.Ports {
 		numbers[port.Name] = port.ContainerPort
@@ -139,6 +135,35 @@ func TestPorts(t *testing.T) {
 		if !strings.Contains(bootstrap, address) {
 			t.Errorf("the bootstrap lacks %s", address)
 		}
+	}
+}
+
+// envoyContainer returns the container of a proxy.
+func envoyContainer(t *testing.T, objects map[string]map[string]any) corev1.Container {
+	t.Helper()
+	var deployment appsv1.Deployment
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects["deploy"], &deployment); err != nil {
+		t.Fatal(err)
+	}
+	return deployment.Spec.Template.Spec.Containers[0]
+}
+
+// TestPatienceOfProbes compares how long a proxy may answer its probes late, and how long it may answer that it is not
+// ready. The kubelet starts the next probe after the period, or after the timeout if that is longer.
+func TestPatienceOfProbes(t *testing.T) {
+	envoy := envoyContainer(t, byHand(t))
+	const failures = 3 // the default of failureThreshold
+	late := func(probe *corev1.Probe) int32 {
+		return max(failures, probe.FailureThreshold) * max(probe.PeriodSeconds, probe.TimeoutSeconds)
+	}
+	if got := late(envoy.ReadinessProbe); got < 30 {
+		t.Errorf("a proxy that answers late is not ready after %d s: other proxies have the same lack of CPU time", got)
+	}
+	if readiness, liveness := late(envoy.ReadinessProbe), late(envoy.LivenessProbe); readiness >= liveness {
+		t.Errorf("a proxy that hangs is restarted after %d s, and receives connections for %d s", liveness, readiness)
+	}
+	if got := max(failures, envoy.ReadinessProbe.FailureThreshold) * envoy.ReadinessProbe.PeriodSeconds; got > 6 {
+		t.Errorf("a proxy that answers that it is not ready receives connections for %d s", got)
 	}
 }
 
