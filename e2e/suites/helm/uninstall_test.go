@@ -149,7 +149,7 @@ func isKept(o object) bool { return o.String() == "ConfigMap argo-rollouts/argo-
 // isVolatile reports whether the names of objects of this kind are generated. Those of this project's Pods are not
 // volatile.
 func isVolatile(o object) bool {
-	return slices.Contains([]string{"Pod", "ReplicaSet", "EndpointSlice", "Endpoints"}, o.Kind) &&
+	return slices.Contains([]string{"Pod", "ReplicaSet", "EndpointSlice", "Endpoints", "IPAddress"}, o.Kind) &&
 		!ours().MatchString(o.Metadata.Name)
 }
 
