@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -43,6 +44,7 @@ func messageAttacks() []attack {
 		{"names that do not exist", subscribeToNothing},
 		{"responses that nobody reads", readNothing},
 		{"more calls than may wait", fillTheQueue},
+		{"metrics of 100,000 clusters from each Pod", reportClusters},
 	}
 }
 
@@ -212,4 +214,28 @@ func (s *scene) callOften(ctx context.Context, conn *rawgrpc.Conn, app, count in
 		})
 	}
 	ending.Wait()
+}
+
+// reportClusters reports requests to clusters with long names, which are not those of any object.
+func reportClusters(ctx context.Context, t *testing.T, s *scene) func() {
+	t.Helper()
+	field := func(number protowire.Number, value []byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
+	}
+	one := protowire.AppendFixed64(protowire.AppendTag(nil, 1, protowire.Fixed64Type), math.Float64bits(1))
+	metric, message := field(4, field(3, one)), []byte(nil)
+	for i := range 100_000 {
+		name := field(1, fmt.Appendf(nil, "cluster.%0500d.upstream_rq_total", i))
+		message = append(message, field(2, append(name, metric...))...)
+	}
+	conns := make([]*rawgrpc.Conn, 0, evilPods)
+	for i := range evilPods {
+		conn := s.dial(ctx, t, evilAddress(i), metricsPort)
+		if err := errors.Join(conn.Start(), conn.Headers(1, metricsPath)); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, conn)
+	}
+	sendAll(ctx, t, conns, rawgrpc.Message(message), frame)
+	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
@@ -88,7 +89,7 @@ func newScene(t *testing.T) *scene {
 	t.Cleanup(func() {
 		if t.Failed() {
 			log, _ := s.replica.Log()
-			t.Logf("end of the log of the interceptor:\n%s", log[max(0, len(log)-8000):])
+			t.Logf("end of the log of the interceptor:\n%s", log[max(0, len(log)-4000):])
 		}
 		_ = s.replica.Kill()
 	})
@@ -199,6 +200,11 @@ func (s *scene) during(t *testing.T, a attack) {
 		check()
 	}
 	visitor.stop(t)
+	stop()
+	await.True(t, "only the victim is connected", func() bool {
+		streams, err := s.replica.Metric(t.Context(), `kedify_xds_streams{mode="delta"}`)
+		return err == nil && streams == 1
+	})
 	peak := s.memory.peak(t)
 	s.peaks = append(s.peaks, fmt.Sprintf("%-50s %5d MiB before, peak %5d MiB of %d MiB", a.name, before, peak, s.memory.limit))
 	if peak > s.memory.limit {

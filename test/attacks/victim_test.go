@@ -89,7 +89,7 @@ func (s *scene) changeWeight(t *testing.T) {
 	t.Helper()
 	s.weight = s.weight%50 + 1
 	text := split.Format([]split.Backend{
-		{Service: coldstart.AppName(canaryApp), Weight: uint32(100 - s.weight)},//nolint:gosec // at most 100
+		{Service: coldstart.AppName(canaryApp), Weight: uint32(100 - s.weight)}, //nolint:gosec // at most 100
 		{Service: coldstart.AppName(canaryApp + 1), Weight: uint32(s.weight)},   //nolint:gosec // at most 100
 	})
 	path := objectsPath(coldstart.Namespace) + "/" + coldstart.AppName(canaryApp)

@@ -2,8 +2,11 @@ package grpcserver_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"strconv"
@@ -15,6 +18,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -22,6 +26,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/rawgrpc"
@@ -108,6 +114,12 @@ type served struct {
 // serve serves an echo until the test ends.
 func serve(tb testing.TB, options grpcserver.Options) *served {
 	tb.Helper()
+	return serveOn(tb, options, func(listener net.Listener) net.Listener { return listener })
+}
+
+// serveOn is serve on a listener that is wrapped.
+func serveOn(tb testing.TB, options grpcserver.Options, wrap func(net.Listener) net.Listener) *served {
+	tb.Helper()
 	s := &served{
 		echo:     &echo{blocked: make(chan struct{}), arrived: make(chan struct{}, 1000)},
 		received: grpcserver.NewBudget(128<<20, 64<<20), sent: grpcserver.NewBudget(8<<20, 4<<20),
@@ -126,7 +138,7 @@ func serve(tb testing.TB, options grpcserver.Options) *served {
 	}
 	s.address = listener.Addr().String()
 	done := make(chan error, 1)
-	go func() { done <- s.Serve(listener) }()
+	go func() { done <- s.Serve(wrap(listener)) }()
 	tb.Cleanup(func() {
 		s.Stop()
 		if err := <-done; err != nil {
@@ -148,7 +160,15 @@ func awaitAll(tb testing.TB, what string, ready func() bool) {
 // client returns a gRPC client that ends with the test.
 func (s *served) client(tb testing.TB) discoveryv3.AggregatedDiscoveryServiceClient {
 	tb.Helper()
-	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	return s.clientWith(tb, insecure.NewCredentials())
+}
+
+// clientWith is client with credentials.
+func (s *served) clientWith(
+	tb testing.TB, with credentials.TransportCredentials,
+) discoveryv3.AggregatedDiscoveryServiceClient {
+	tb.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(with))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -193,6 +213,58 @@ func TestStream(t *testing.T) {
 	if _, err := stream.Recv(); status.Code(err) != codes.FailedPrecondition ||
 		status.Convert(err).Message() != "100 % of ö" {
 		t.Errorf("the status is %v", err)
+	}
+}
+
+// TestManyAcknowledgements sends as many messages as a proxy that acknowledges 100 changes per second for ten minutes,
+// over TLS and without. No limit depends on their number.
+func TestManyAcknowledgements(t *testing.T) {
+	t.Parallel()
+	name := transport.Name("keda")
+	data := kit.NewServerCertificate(t, name)
+	certificates := &transport.Certificates{Name: name}
+	if _, err := certificates.Set(data); err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(data["ca.crt"])
+	for what, with := range map[string]credentials.TransportCredentials{
+		"TLS":       credentials.NewTLS(&tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS13}),
+		"plaintext": insecure.NewCredentials(),
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := serveOn(t, grpcserver.Options{}, func(listener net.Listener) net.Listener {
+				return transport.Listen(listener, transport.Options{
+					Certificates: certificates, Logger: slog.New(slog.DiscardHandler),
+				})
+			})
+			stream, err := s.clientWith(t, with).DeltaAggregatedResources(await.Context(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			const count = 60_000
+			sent := make(chan error, 1)
+			go func() {
+				acknowledgement := ofType("count", "a")
+				acknowledgement.ResponseNonce = strings.Repeat("n", 200)
+				for range count {
+					if err := stream.Send(acknowledgement); err != nil {
+						sent <- err
+						return
+					}
+				}
+				sent <- nil
+			}()
+			for i := range count {
+				if _, err := stream.Recv(); err != nil {
+					t.Fatalf("after %d messages: %v", i, err)
+				}
+			}
+			if err := <-sent; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

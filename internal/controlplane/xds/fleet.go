@@ -12,6 +12,7 @@ import (
 type fleet struct {
 	name       string
 	rejected   *session.Rejections
+	unknown    *session.UnknownNames
 	publishing sync.Mutex // held by update, so that each snapshot follows the one before
 	latest     atomic.Pointer[publication]
 	retired    chan struct{} // closed when the fleet is removed
@@ -27,7 +28,9 @@ type publication struct {
 func (s *Server) fleet(name string) *fleet {
 	f := s.fleets[name]
 	if f == nil {
-		f = &fleet{name: name, rejected: new(session.Rejections), retired: make(chan struct{})}
+		f = &fleet{
+			name: name, rejected: new(session.Rejections), unknown: new(session.UnknownNames), retired: make(chan struct{}),
+		}
 		f.latest.Store(&publication{superseded: make(chan struct{})})
 		s.fleets[name] = f
 	}

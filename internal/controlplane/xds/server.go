@@ -231,6 +231,7 @@ func (s *Server) addStream(mode session.Mode, peer, fleet string) (*stream, erro
 		fleet:   f,
 		session: session.New(mode, s.options.Grace, rand.Text()[:saltLength], f.rejected.Of(hostOf(peer))),
 	}
+	st.session.CountUnknownNames(f.unknown)
 	s.streams[st] = struct{}{}
 	return st, nil
 }
@@ -262,6 +263,9 @@ func (s *Server) removeStream(st *stream) {
 	s.mu.Lock()
 	delete(s.streams, st)
 	s.mu.Unlock()
+	st.mu.Lock()
+	st.session.Close()
+	st.mu.Unlock()
 	s.signal()
 }
 

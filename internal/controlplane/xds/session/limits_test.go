@@ -91,6 +91,46 @@ func TestSessionLimitsUnknownNames(t *testing.T) {
 	}
 }
 
+// TestFleetLimitsUnknownNames has many streams of a fleet. The names of a stream that ends make room for others.
+func TestFleetLimitsUnknownNames(t *testing.T) {
+	t.Parallel()
+	all := new(UnknownNames)
+	const each = unknownBytesLimit / (1000 + unknownNameCost)
+	open := func() (*Session, int) {
+		s := New(ModeDelta, 0, "", new(Rejections).Of("proxy"))
+		s.CountUnknownNames(all)
+		s.Publish(time.Unix(0, 0), new(Snapshot))
+		r := Request{TypeURL: resourcev3.EndpointType}
+		for i := range each {
+			r.Subscribe = append(r.Subscribe, longName(i))
+		}
+		return s, s.Receive(time.Unix(0, 0), r).Refused
+	}
+	var sessions []*Session
+	for range fleetUnknownLimit / unknownBytesLimit {
+		s, refused := open()
+		if refused > 0 {
+			t.Fatalf("%d names of stream %d were refused", refused, len(sessions))
+		}
+		sessions = append(sessions, s)
+	}
+	last, refused := open()
+	if refused < each-100 {
+		t.Errorf("%d names of one more stream were refused", refused)
+	}
+	sessions[0].Close()
+	next, refused := open()
+	if refused > 0 {
+		t.Errorf("%d names were refused after another stream has ended", refused)
+	}
+	for _, s := range append(sessions, last, next) {
+		s.Close()
+	}
+	if left := all.bytes.Load(); left != 0 {
+		t.Errorf("%d bytes count after all streams have ended", left)
+	}
+}
+
 // TestSessionRefusesNames has a proxy subscribe to names above the limits next to others, in both modes: it receives
 // the others, and a repeated request causes no response.
 func TestSessionRefusesNames(t *testing.T) {

@@ -11,9 +11,10 @@ const (
 	// refused. The names of 100,000 resources of this control plane have about 100 bytes each.
 	nameBytesLimit = 16 << 20
 	// unknownBytesLimit is how many bytes of memory the names of a stream may take that are not published: those of 14,000
-	// resources that were removed while the proxy was disconnected. The names of published resources are shared by all
-	// streams. unknownNameCost is what such a name takes in addition to its bytes, in bytes.
-	unknownBytesLimit, unknownNameCost = 8 << 20, 500
+	// resources that were removed while the proxy was disconnected. fleetUnknownLimit is that of all streams of a fleet.
+	// The names of published resources are shared by all streams. unknownNameCost is what such a name takes in addition
+	// to its bytes, in bytes.
+	unknownBytesLimit, fleetUnknownLimit, unknownNameCost = 8 << 20, 64 << 20, 500
 )
 
 // Request is a discovery request of either mode.

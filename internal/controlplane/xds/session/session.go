@@ -48,8 +48,9 @@ type Session struct {
 	mode  Mode
 	grace time.Duration
 	// nameBytes is the total length of all subscribed names, and unknownBytes the memory of names that were not published
-	// when the proxy named them.
+	// when the proxy named them. fleetUnknown contains unknownBytes of all streams of the fleet; nil does not count them.
 	nameBytes, unknownBytes int
+	fleetUnknown            *UnknownNames
 	// salt is unique to the stream. It creates bytes that no proxy has received before.
 	salt string
 	// fleetRejections are the versions that proxies of the fleet rejected.

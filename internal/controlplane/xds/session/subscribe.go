@@ -122,17 +122,6 @@ func (s *Session) subscribe(k Kind, name string, initial map[string]string) bool
 	return true
 }
 
-// charge counts the memory of a name that is not published, and returns false if it exceeds the limit. That of a
-// reported version counts as long as the stream lasts: a proxy reports versions only when it connects.
-func (s *Session) charge(name string) bool {
-	cost := len(name) + unknownNameCost
-	if s.unknownBytes+cost > unknownBytesLimit {
-		return false
-	}
-	s.unknownBytes += cost
-	return true
-}
-
 // desired returns the desired resource of a name, nil for none.
 func (s *Session) desired(k Kind, name string) *Resource {
 	isWithheld := k == ListenerKind && slices.Contains(s.withheldListeners, name)
@@ -195,7 +184,7 @@ func (s *Session) unsubscribe(k Kind, name string) {
 	delete(sub.names, name)
 	s.nameBytes -= len(name)
 	if isCharged {
-		s.unknownBytes -= len(name) + unknownNameCost
+		s.discharge(name)
 	}
 	if sub.subscribedToAll {
 		// The client does not know whether the wildcard includes the name, so the protocol requires a response.
