@@ -66,7 +66,7 @@ func Parse(page string) ([]Pin, error) {
 }
 
 // Check returns an error if a go.mod in a repository does not have the pinned version, or if the version is older than
-// the newest one and no comment at the module's line says why.
+// the newest one and no comment at the line of the module contains the reason.
 func (p Pin) Check(repository fs.FS) error {
 	var all error
 	for _, folder := range p.Folders {

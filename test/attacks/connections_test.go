@@ -35,7 +35,7 @@ func connectionAttacks() []attack {
 		}},
 		{"3000 connections of Pods of no fleet", func(ctx context.Context, t *testing.T, s *scene) func() {
 			t.Helper()
-			return s.connect(ctx, t, 3000, func(i int) netip.Addr { return strangerAddress(i % strangers) }, discoveryPort)
+			return s.connect(ctx, t, 3000, func(i int) netip.Addr { return unknownAddress(i % unknownPods) }, discoveryPort)
 		}},
 		{"connections and requests at the other ports", useOtherPorts},
 	}

@@ -200,7 +200,7 @@ func comeFromNowhere(ctx context.Context, t *testing.T, s *scene) func() {
 	for path, port := range map[string]uint16{
 		discoverPath: discoveryPort, checkPath: discoveryPort, watchPath: discoveryPort, metricsPath: metricsPort,
 	} {
-		conn := s.dial(ctx, t, strangerAddress(0), port)
+		conn := s.dial(ctx, t, unknownAddress(0), port)
 		if err := conn.Start(); err != nil {
 			t.Fatal(err)
 		}

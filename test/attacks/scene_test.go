@@ -32,8 +32,8 @@ const (
 	evil, evilPods = "evil", 12
 	// evilApps is the number of its HTTPScaledObjects.
 	evilApps = 300
-	// strangers is the number of Pods without a fleet.
-	strangers = 100
+	// unknownPods is the number of Pods without a fleet.
+	unknownPods = 100
 	// apps is the number of apps of the victim. The last ones have no Pod.
 	apps = 4
 )
@@ -127,9 +127,9 @@ func shipped() (limit int, variables []string, err error) {
 	return int(container.Resources.Limits.Memory().Value() >> 20), variables, nil
 }
 
-// evilAddress and strangerAddress return the addresses of attackers.
+// evilAddress and unknownAddress return the addresses of attackers.
 func evilAddress(i int) netip.Addr     { return netip.AddrFrom4([4]byte{192, 0, 2, byte(140 + i)}) }
-func strangerAddress(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(30 + i)}) }
+func unknownAddress(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(30 + i)}) }
 
 // createEvil creates the fleet of the attackers, with apps at zero.
 func (s *scene) createEvil(t *testing.T) {
