@@ -70,7 +70,7 @@ func (d *direct) start(ctx context.Context, chosen options, folder string) (err 
 	d.server.SetMembers(xds.Members{Fleets: map[netip.Addr][]string{netspace.Address(): {coldstart.Namespace}}})
 	d.over = grpcserver.New(grpcserver.Options{})
 	d.server.Register(d.over)
-	d.checks.Register(d.over)
+	d.checks.Register(d.over) //nolint:contextcheck // the call has the context of its stream
 	if err := d.buildForms(at, holding); err != nil {
 		return err
 	}

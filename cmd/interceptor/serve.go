@@ -227,7 +227,7 @@ func (p *process) serveXDS(ctx context.Context) error {
 		AccountOf: p.accountOf, MaxStreams: p.settings.limits.Proxy + spareStreams, Logger: p.logger,
 	})
 	p.xds.Register(grpcServer)
-	p.checks.Register(grpcServer)
+	p.checks.Register(grpcServer) //nolint:contextcheck // the call has the context of its stream
 	p.reporter.Register(grpcServer)
 	p.logger.InfoContext(ctx, "listening", "port", "xds", "address", listener.Addr().String())
 	p.health.SetReady()

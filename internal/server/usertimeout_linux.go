@@ -13,7 +13,7 @@ const tcpUserTimeout = 18
 func setUserTimeout(_, _ string, raw syscall.RawConn) error {
 	var failed error
 	err := raw.Control(func(descriptor uintptr) {
-		failed = syscall.SetsockoptInt(int(descriptor), syscall.IPPROTO_TCP, tcpUserTimeout, //nolint:gosec // a descriptor
+		failed = syscall.SetsockoptInt(int(descriptor), syscall.IPPROTO_TCP, tcpUserTimeout,
 			int(userTimeout.Milliseconds()))
 	})
 	return errors.Join(err, failed)

@@ -130,7 +130,7 @@ func askForOthers(ctx context.Context, t *testing.T, s *scene) func() {
 	if err != nil || answer.GetDeniedResponse().GetBody() != "no workload for this request\n" {
 		t.Errorf("%v, %v", answer, err)
 	}
-	return func() {
+	return func() { //nolint:contextcheck // it uses the context of the test
 		if queued := s.queued(t, sleepingApp); queued > 0 {
 			t.Errorf("%d requests count for the victim", queued)
 		}
@@ -158,13 +158,14 @@ func reportForOthers(ctx context.Context, t *testing.T, s *scene) func() {
 			t.Fatal(err)
 		}
 	}
-	metric := func(namespace, app string) int {
+	metric := func(namespace, app string) int { //nolint:contextcheck // it uses the context of the test
 		count, _ := s.replica.Metric(t.Context(), `kedify_backend_requests_total{backend="`+app+`",httpscaledobject="`+app+
 			`",object_namespace="`+namespace+`"}`)
 		return count
 	}
 	flush("1000")
 	flush("2000")
+	//nolint:contextcheck // that of the test
 	await.True(t, "the report of the attackers counts", func() bool { return metric(evil, "evil-000") > 0 })
 	if count := metric(coldstart.Namespace, coldstart.AppName(sleepingApp)); count > 0 {
 		t.Errorf("%d requests count for the victim", count)
@@ -231,7 +232,7 @@ func forgeSlices(ctx context.Context, t *testing.T, s *scene) func() {
 	if err := apiserver.Create(ctx, s.Admin, slicesPath(evil), slice); err != nil {
 		t.Fatal(err)
 	}
-	return func() {
+	return func() { //nolint:contextcheck // it uses the context of the test
 		if err := apiserver.Delete(t.Context(), s.Admin, slicesPath(evil)+"/forged"); err != nil {
 			t.Error(err)
 		}

@@ -90,7 +90,7 @@ func sendAll(ctx context.Context, t *testing.T, conns []*rawgrpc.Conn, message [
 			_ = conn.Send(1, message, size, func() { sent.Add(1) }) // The server may end the stream.
 		})
 	}
-	settle(t, &sent)
+	settle(t, &sent) //nolint:contextcheck // it uses the context of the test
 }
 
 func sendUnfinished(ctx context.Context, t *testing.T, s *scene) func() {
@@ -187,6 +187,7 @@ func fillTheQueue(ctx context.Context, t *testing.T, s *scene) func() {
 			opening.Go(func() { s.callOften(ctx, conn, i, perConnection, &rejected) })
 		}
 	}
+	//nolint:contextcheck // that of the test
 	await.True(t, "calls are rejected", func() bool { return rejected.Load() > 1000 })
 	return func() {
 		if answer, err := s.ask(ctx, t, evilAddress(0), "evil/evil-000/evil-000"); err != nil ||
@@ -201,7 +202,7 @@ func (s *scene) callOften(ctx context.Context, conn *rawgrpc.Conn, app, count in
 	cluster := fmt.Sprintf("evil/evil-%03d/evil-%03d", app, app)
 	var ending sync.WaitGroup
 	for i := range count {
-		id := uint32(2*i + 1) //nolint:gosec // small
+		id := uint32(2*i + 1)
 		err := errors.Join(conn.Headers(id, checkPath, translate.ClusterKey, cluster), conn.Send(id, rawgrpc.Message(nil), frame, nil),
 			conn.End(id))
 		if err != nil {

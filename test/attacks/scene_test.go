@@ -65,8 +65,9 @@ func newScene(t *testing.T) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, limit, variables := context.WithoutCancel(t.Context()), 0, []string(nil)
-	if limit, variables, err = shipped(); err != nil {
+	ctx := context.WithoutCancel(t.Context())
+	limit, variables, err := shipped()
+	if err != nil {
 		t.Fatal(err)
 	}
 	s := new(scene)
@@ -128,7 +129,7 @@ func shipped() (limit int, variables []string, err error) {
 }
 
 // evilAddress and unknownAddress return the addresses of attackers.
-func evilAddress(i int) netip.Addr     { return netip.AddrFrom4([4]byte{192, 0, 2, byte(140 + i)}) }
+func evilAddress(i int) netip.Addr    { return netip.AddrFrom4([4]byte{192, 0, 2, byte(140 + i)}) }
 func unknownAddress(i int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(30 + i)}) }
 
 // createEvil creates the fleet of the attackers, with apps at zero.

@@ -89,8 +89,8 @@ func (s *scene) changeWeight(t *testing.T) {
 	t.Helper()
 	s.weight = s.weight%50 + 1
 	text := split.Format([]split.Backend{
-		{Service: coldstart.AppName(canaryApp), Weight: uint32(100 - s.weight)}, //nolint:gosec // at most 100
-		{Service: coldstart.AppName(canaryApp + 1), Weight: uint32(s.weight)},   //nolint:gosec // at most 100
+		{Service: coldstart.AppName(canaryApp), Weight: uint32(100 - s.weight)},
+		{Service: coldstart.AppName(canaryApp + 1), Weight: uint32(s.weight)},
 	})
 	path := objectsPath(coldstart.Namespace) + "/" + coldstart.AppName(canaryApp)
 	change := map[string]any{"metadata": map[string]any{

@@ -60,6 +60,7 @@ func (s shop) ingresses(t *testing.T) map[string]ingress {
 
 // wire makes the agent wire the Ingresses, and waits until it has changed those of the HTTPScaledObject.
 func (s shop) wire(t *testing.T) {
+	t.Helper()
 	s.Do(t, "apply", "-f", "testdata/httpscaledobject.yaml")
 	for name, path := range map[string]string{
 		"paths": "{.spec.rules[0].http.paths[1].backend.service.name}", "default-backend": "{.spec.rules[0].http.paths[0].backend.service.name}",
@@ -77,6 +78,7 @@ func (s shop) wire(t *testing.T) {
 
 // checkRestored checks that the Ingresses are as they were before the chart.
 func (s shop) checkRestored(t *testing.T) {
+	t.Helper()
 	if diff := cmp.Diff(s.before, s.ingresses(t)); diff != "" {
 		t.Errorf("Ingresses (-before +after):\n%s", diff)
 	}

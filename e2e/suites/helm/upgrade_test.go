@@ -30,7 +30,7 @@ const changed = " --set interceptor.resources.requests.cpu=30m,scaler.resources.
 // every component and the proxies. No request fails, and each step completes only after every proxy has its weight.
 func TestUpgrade(t *testing.T) {
 	e := launch(t)
-	step(t, "the chart is installed", func(t *testing.T) { e.installChart(t, "--set proxies.replicas=2") })
+	step(t, "the chart is installed", func(t *testing.T) { t.Helper(); e.installChart(t, "--set proxies.replicas=2") })
 	e.DeployAutowired(t)
 	const proxies = 2
 	upgrade, rollback := block(t, e.chart, "Upgrade", 0), block(t, e.chart, "Upgrade", 1)
@@ -38,7 +38,7 @@ func TestUpgrade(t *testing.T) {
 		if err := e.AwaitProxies(ctx, proxies, 20); err != nil {
 			return err
 		}
-		old := e.pods(t)
+		old := e.pods(t) //nolint:contextcheck // it uses the context of the test
 		if _, err := e.try(ctx, secondTag, strings.TrimSpace(upgrade)+changed); err != nil {
 			return err
 		}
@@ -48,8 +48,8 @@ func TestUpgrade(t *testing.T) {
 		if err := e.awaitReplaced(ctx, t, old, proxies, 50); err != nil {
 			return err
 		}
-		e.checkTag(t, secondTag)
-		old = e.pods(t)
+		e.checkTag(t, secondTag) //nolint:contextcheck // it uses the context of the test
+		old = e.pods(t)          //nolint:contextcheck // it uses the context of the test
 		if _, err := e.try(ctx, secondTag, rollback); err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func TestUpgrade(t *testing.T) {
 		if err := e.awaitReplaced(ctx, t, old, proxies, 80); err != nil {
 			return err
 		}
-		e.checkTag(t, firstTag)
+		e.checkTag(t, firstTag) //nolint:contextcheck // it uses the context of the test
 		return nil
 	})
 }
@@ -111,7 +111,7 @@ func (e *environment) pods(t *testing.T) map[string]bool {
 			all[name] = true
 		}
 	}
-	for _, name := range strings.Fields(e.kubectl(testbed.Namespace).Do(t, "get", "pods", "-l", "app=kedify-proxy", "-o",
+	for name := range strings.FieldsSeq(e.kubectl(testbed.Namespace).Do(t, "get", "pods", "-l", "app=kedify-proxy", "-o",
 		names)) {
 		all[name] = true
 	}
@@ -122,7 +122,7 @@ func (e *environment) pods(t *testing.T) map[string]bool {
 func (e *environment) awaitReplaced(ctx context.Context, t *testing.T, old map[string]bool, proxies, weight int) error {
 	t.Helper()
 	var left []string
-	if err := await.Until(ctx, "all Pods to be replaced", func() bool {
+	if err := await.Until(ctx, "all Pods to be replaced", func() bool { //nolint:contextcheck // that of the test
 		present := e.pods(t)
 		left = slices.DeleteFunc(slices.Sorted(maps.Keys(old)), func(name string) bool { return !present[name] })
 		return len(left) == 0
@@ -132,6 +132,7 @@ func (e *environment) awaitReplaced(ctx context.Context, t *testing.T, old map[s
 	for _, deployment := range []string{
 		"keda-add-ons-http-interceptor", "keda-add-ons-http-external-scaler", "kedify-http-agent",
 	} {
+		//nolint:contextcheck // that of the test
 		e.kubectl(e.namespace).Do(t, "rollout", "status", "deployment/"+deployment)
 	}
 	return e.AwaitProxies(ctx, proxies, weight)
@@ -166,17 +167,17 @@ func TestTakeOver(t *testing.T) {
 		if err := trial.RunStep(ctx, 1, 50); err != nil {
 			return err
 		}
-		if err := e.awaitComponents(t); err != nil {
+		if err := e.awaitComponents(t); err != nil { //nolint:contextcheck // it uses the context of the test
 			return err
 		}
-		e.checkTag(t, firstTag)
+		e.checkTag(t, firstTag) //nolint:contextcheck // it uses the context of the test
 		if _, err := e.try(ctx, firstTag, takeOver(1)); err != nil {
 			return err
 		}
 		if err := trial.RunStep(ctx, 2, 80); err != nil {
 			return err
 		}
-		if err := e.awaitComponents(t); err != nil {
+		if err := e.awaitComponents(t); err != nil { //nolint:contextcheck // it uses the context of the test
 			return err
 		}
 		return e.AwaitProxies(ctx, proxies, 80)
@@ -188,6 +189,7 @@ func TestTakeOver(t *testing.T) {
 
 // installManifests applies the manifests of config, and registers the plugins with an init container.
 func (e *environment) installManifests(t *testing.T) {
+	t.Helper()
 	e.run(t, "kubectl apply --server-side --force-conflicts -k config")
 	config, err := e.howTo.Block("Option C: an init container", "yaml", 0)
 	if err != nil {

@@ -23,14 +23,17 @@ func TestValues(t *testing.T) {
 	}{
 		{
 			"another namespace and a restricted network", other,
-			[]string{"--set networkPolicies.enabled=true,keda.namespace=keda"}, checkPolicies,
+			[]string{"--set networkPolicies.enabled=true,keda.namespace=keda"},
+			checkPolicies,
 		},
 		{
 			"two replicas of each component and two proxies", keda,
-			[]string{"--set interceptor.replicas=2,proxies.replicas=2,pods.spreadOverZones=true"}, checkReplicas,
+			[]string{"--set interceptor.replicas=2,proxies.replicas=2,pods.spreadOverZones=true"},
+			checkReplicas,
 		},
 	} {
 		step(t, test.name, func(t *testing.T) {
+			t.Helper()
 			e.namespace = test.namespace
 			before := e.inventory(t)
 			e.installChart(t, test.args...)

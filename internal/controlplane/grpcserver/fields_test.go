@@ -1,7 +1,7 @@
 package grpcserver
 
 import (
-	"fmt"
+	"strconv"
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -53,7 +53,7 @@ func TestTrimLimitsRepetitions(t *testing.T) {
 	t.Parallel()
 	full := &discoveryv3.DeltaDiscoveryRequest{ResponseNonce: "n"}
 	for i := range 1000 {
-		full.ResourceNamesSubscribe = append(full.ResourceNamesSubscribe, fmt.Sprint(i))
+		full.ResourceNamesSubscribe = append(full.ResourceNamesSubscribe, strconv.Itoa(i))
 	}
 	trimmed, err := usedFields().trim(marshal(t, full), 3)
 	got := new(discoveryv3.DeltaDiscoveryRequest)

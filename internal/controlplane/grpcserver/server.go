@@ -211,8 +211,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
 // handle calls the handler of a stream. A panic costs only this stream.
 func (s *Server) handle(called method, stream *stream) error {
 	err := server.Recovered(func() error { return called.handle(stream) })
-	var panicked *server.PanicError
-	if errors.As(err, &panicked) {
+	if panicked, isPanic := errors.AsType[*server.PanicError](err); isPanic {
 		s.options.Logger.ErrorContext(stream.ctx, "panic in a gRPC handler: please report this bug",
 			"error", err, "stack", string(panicked.Stack))
 		return status.Error(codes.Internal, "panic")

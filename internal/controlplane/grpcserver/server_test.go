@@ -319,7 +319,7 @@ func TestPanicEndsOnlyItsStream(t *testing.T) {
 }
 
 // TestInvalidStreams have a status, and do not affect others.
-func TestInvalidStreams(t *testing.T) {
+func TestInvalidStreams(t *testing.T) { //nolint:tparallel // the streams at the end come after those of the subtests
 	t.Parallel()
 	s := serve(t, grpcserver.Options{MaxStreams: 4})
 	const single = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"

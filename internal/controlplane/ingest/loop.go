@@ -333,8 +333,7 @@ func (l *Loop) reportFailure(ctx context.Context, stage string, err error, attri
 func (l *Loop) reportFailureAt(ctx context.Context, level slog.Level, stage string, err error, attributes ...any) {
 	l.metrics.failures.WithLabelValues(stage).Inc()
 	attributes = append([]any{"stage", stage, "error", err}, attributes...)
-	var panicked *server.PanicError
-	if errors.As(err, &panicked) {
+	if panicked, isPanic := errors.AsType[*server.PanicError](err); isPanic {
 		attributes = append(attributes, "stack", string(panicked.Stack))
 	}
 	l.logger.Log(ctx, level, "publish failed, keeping the last good configuration: please report this bug", attributes...)

@@ -49,9 +49,6 @@ func runFleets(t *testing.T, limits holding.Limits, run func(s *fixture, evil ne
 	})
 }
 
-// limited is the result of a call above a limit.
-func limited() result { return result{status: 503, reason: extauthz.ReasonLimit} }
-
 // TestOneFleetGetsHalfOfTheCalls has a fleet with many proxies that make many calls. Those above the limits are answered
 // at once, and the other fleet's request waits for its Pod.
 func TestOneFleetGetsHalfOfTheCalls(t *testing.T) {

@@ -204,7 +204,7 @@ func (s *fixture) contextOf(from netip.Addr) func() context.Context {
 // check makes a call, and returns its response.
 func check(ctx context.Context, s *extauthz.Server, request *authv3.CheckRequest) (*authv3.CheckResponse, error) {
 	stream := &checkStream{context: func() context.Context { return ctx }, request: request}
-	err := s.ServeCheck(stream)
+	err := s.ServeCheck(stream) //nolint:contextcheck // the call has the context of its stream
 	return stream.response, err
 }
 
