@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -63,18 +64,19 @@ type door struct {
 	*transport.Listener
 
 	arrivals arrivals
-	known    map[netip.Addr]bool
+	known    sync.Map
 	log      *strings.Builder
 }
 
 // openDoor opens a door in a bubble.
 func openDoor() *door {
-	d := &door{
-		arrivals: arrivals{make(chan net.Conn), make(chan struct{})}, known: map[netip.Addr]bool{}, log: new(strings.Builder),
-	}
+	d := &door{arrivals: arrivals{make(chan net.Conn), make(chan struct{})}, log: new(strings.Builder)}
 	d.Listener = transport.Listen(d.arrivals, transport.Options{
-		IsKnown: func(peer netip.Addr) bool { return d.known[peer] },
-		Hint:    "do this", Logger: slog.New(slog.NewTextHandler(d.log, nil)),
+		IsKnown: func(peer netip.Addr) bool {
+			_, isKnown := d.known.Load(peer)
+			return isKnown
+		},
+		Hint: "do this", Logger: slog.New(slog.NewTextHandler(d.log, nil)),
 	})
 	return d
 }
@@ -126,7 +128,7 @@ func TestUnknownPeersWait(t *testing.T) {
 			t.Errorf("%d of 9 connections of an unknown peer were closed at once, want 1", count)
 		}
 		time.Sleep(500 * time.Millisecond)
-		d.known[late] = true
+		d.known.Store(late, true)
 		for range first {
 			if from := d.accept(t); from != late {
 				t.Errorf("accepted %s", from)
@@ -156,7 +158,7 @@ func TestUnknownPeersLockOutNoKnownOnes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d, known, stranger := openDoor(), netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("10.1.0.0")
-		d.known[known] = true
+		d.known.Store(known, true)
 		var strangers []*peerConn
 		for range 100 {
 			strangers = append(strangers, d.connect(stranger, 8)...)
