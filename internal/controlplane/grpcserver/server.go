@@ -181,31 +181,42 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/grpc")
-	result := status.Convert(s.serve(w, r))
+	hasHeaders, err := s.serve(w, r)
 	_ = r.Body.Close() // From now on unread bytes are discarded.
-	w.Header().Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(int(result.Code())))
-	w.Header().Set(http.TrailerPrefix+"Grpc-Message", EncodeMessage(result.Message()))
+	prefix := ""       // The headers contain the status.
+	if hasHeaders {
+		prefix = http.TrailerPrefix
+	}
+	result := status.Convert(err)
+	w.Header().Set(prefix+"Grpc-Status", strconv.Itoa(int(result.Code())))
+	w.Header().Set(prefix+"Grpc-Message", EncodeMessage(result.Message()))
 }
 
-// serve calls the handler of a stream. The error is a gRPC status.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) error {
+// serve calls the handler of a stream, and reports whether the peer has received headers. The error is a gRPC status.
+//
+// The peer of a single message receives the headers with the response: Envoy repeats a call only as long as it has not
+// received headers, or if these contain the status.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) (hasHeaders bool, err error) {
 	called, exists := s.methods[r.URL.Path]
 	if !exists {
-		return status.Errorf(codes.Unimplemented, "no method %.200s", r.URL.Path)
+		return false, status.Errorf(codes.Unimplemented, "no method %.200s", r.URL.Path)
 	}
 	from, err := server.PeerAddress(r.RemoteAddr)
 	if err == nil { // Otherwise it is not TCP, which only tests use.
 		if !s.enter(from) {
-			return status.Errorf(codes.ResourceExhausted, "the address %s has %d streams", from, s.options.MaxStreams)
+			return false, status.Errorf(codes.ResourceExhausted, "the address %s has %d streams", from, s.options.MaxStreams)
 		}
 		defer s.leave(from)
 	}
 	stream := newStream(s, called.limits, s.options.AccountOf(from), w, r)
 	defer stream.end()
-	if err := stream.control.Flush(); err != nil { // The peer receives the headers.
-		return status.Error(codes.Unavailable, err.Error())
+	if !called.limits.IsSingle {
+		if err := stream.control.Flush(); err != nil {
+			return true, status.Error(codes.Unavailable, err.Error())
+		}
 	}
-	return s.handle(called, stream)
+	err = s.handle(called, stream)
+	return !called.limits.IsSingle || stream.hasResponse, err
 }
 
 // handle calls the handler of a stream. A panic costs only this stream.

@@ -50,6 +50,8 @@ type stream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
 	body    io.Reader
+	// hasResponse means that the response to a single message was sent.
+	hasResponse bool
 
 	mu      sync.Mutex   // held while a message is received, guards the fields below
 	isOver  bool         // nothing can be received any more
@@ -237,6 +239,7 @@ func (s *stream) SendMsg(m any) error {
 		return status.Error(codes.Internal, err.Error())
 	}
 	binary.BigEndian.PutUint32(text[1:], uint32(len(text)-frameHeader)) //nolint:gosec // proto limits it to 2 GiB
+	s.hasResponse = s.hasResponse || s.limits.IsSingle
 	if _, err := s.w.Write(text); err != nil {
 		return status.Error(codes.Unavailable, err.Error())
 	}
