@@ -36,13 +36,17 @@ func TestInstall(t *testing.T) {
 	step(t, "from Argo Rollouts and KEDA to a wake from zero and a measured 20 %", e.installByPage)
 	step(t, "helm test sends requests", e.runHelmTest)
 	step(t, "the agent wires the other Ingresses", shop.wire)
-	step(t, "the chart is uninstalled", func(t *testing.T) { e.uninstall(t) })
+	step(t, "the chart is uninstalled", e.uninstall)
 	step(t, "the Ingresses are as before", shop.checkRestored)
-	step(t, "nothing remains", func(t *testing.T) { e.checkNothingRemains(t, before) })
+	step(t, "nothing remains", func(t *testing.T) {
+		t.Helper()
+		e.checkNothingRemains(t, before)
+	})
 }
 
 // installByPage runs the page's commands.
 func (e *environment) installByPage(t *testing.T) {
+	t.Helper()
 	e.spent, e.ran = 0, 0
 	began := time.Now()
 	output := e.run(t, block(t, e.howTo, "With Helm", 0))
