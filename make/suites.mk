@@ -71,7 +71,7 @@ test-plugin: tools-cluster ## [root, 4 min] install and uninstall with the kubec
 HELM_TESTS ?=
 
 .PHONY: test-helm
-test-helm: tools-cluster $(HELM) ## [root, 20 min] install, upgrade, roll back and uninstall the chart with Helm in a cluster, under load (HELM_TESTS=TestUpgrade)
+test-helm: tools-cluster $(HELM) ## [root, 30 min] install, upgrade, roll back and uninstall the chart with Helm in a cluster, under load (HELM_TESTS=TestUpgrade)
 	$(call suite,helm,90m,$(HELM_SUITE_ENV),$(HELM_TESTS))
 HELM_SUITE_ENV = $(HELM_ENV) HELM_ROLLOUTS="$$($(CLUSTER) path argo-rollouts)/share/install.yaml"
 

@@ -36,9 +36,12 @@ func TestInstall(t *testing.T) {
 	step(t, "from Argo Rollouts and KEDA to a wake from zero and a measured 20 %", e.installByPage)
 	step(t, "helm test sends requests", e.runHelmTest)
 	step(t, "the agent wires the other Ingresses", shop.wire)
-	step(t, "the chart is uninstalled", func(t *testing.T) { t.Helper(); e.uninstall(t) })
+	step(t, "the chart is uninstalled", e.uninstall)
 	step(t, "the Ingresses are as before", shop.checkRestored)
-	step(t, "nothing remains", func(t *testing.T) { t.Helper(); e.checkNothingRemains(t, before) })
+	step(t, "nothing remains", func(t *testing.T) {
+		t.Helper()
+		e.checkNothingRemains(t, before)
+	})
 }
 
 // installByPage runs the page's commands.

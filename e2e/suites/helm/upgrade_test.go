@@ -2,24 +2,19 @@ package helm
 
 import (
 	"context"
-	"fmt"
-	"maps"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 )
 
 // afterwards is how long the load continues after the end of a canary: its Pods drain for 10 s, then their connections
 // end.
 const afterwards = 12 * time.Second
-
-// components are the components of the chart by the label of their Pods.
-func components() []string { return []string{"interceptor", "scaler", "agent"} }
 
 // changed are values that replace the Pods of every component and the proxies, in addition to another tag.
 const changed = " --set interceptor.resources.requests.cpu=30m,scaler.resources.requests.cpu=15m" +
@@ -34,33 +29,30 @@ func TestUpgrade(t *testing.T) {
 	e.DeployAutowired(t)
 	const proxies = 2
 	upgrade, rollback := block(t, e.chart, "Upgrade", 0), block(t, e.chart, "Upgrade", 1)
+	change := func(ctx context.Context, trial *testbed.Trial, step, weight int, tag, command string) error {
+		old, err := e.pods(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := e.try(ctx, secondTag, command); err != nil {
+			return err
+		}
+		if err := trial.RunStep(ctx, step, weight); err != nil {
+			return err
+		}
+		if err := e.awaitReplaced(ctx, old, proxies, weight); err != nil {
+			return err
+		}
+		return e.checkTag(ctx, tag)
+	}
 	e.runCanary(t, func(ctx context.Context, trial *testbed.Trial) error {
 		if err := e.AwaitProxies(ctx, proxies, 20); err != nil {
 			return err
 		}
-		old := e.pods(t) //nolint:contextcheck // it uses the context of the test
-		if _, err := e.try(ctx, secondTag, strings.TrimSpace(upgrade)+changed); err != nil {
+		if err := change(ctx, trial, 1, 50, secondTag, strings.TrimSpace(upgrade)+changed); err != nil {
 			return err
 		}
-		if err := trial.RunStep(ctx, 1, 50); err != nil {
-			return err
-		}
-		if err := e.awaitReplaced(ctx, t, old, proxies, 50); err != nil {
-			return err
-		}
-		e.checkTag(t, secondTag) //nolint:contextcheck // it uses the context of the test
-		old = e.pods(t)          //nolint:contextcheck // it uses the context of the test
-		if _, err := e.try(ctx, secondTag, rollback); err != nil {
-			return err
-		}
-		if err := trial.RunStep(ctx, 2, 80); err != nil {
-			return err
-		}
-		if err := e.awaitReplaced(ctx, t, old, proxies, 80); err != nil {
-			return err
-		}
-		e.checkTag(t, firstTag) //nolint:contextcheck // it uses the context of the test
-		return nil
+		return change(ctx, trial, 2, 80, firstTag, rollback)
 	})
 }
 
@@ -96,61 +88,6 @@ func (e *environment) runCanary(t *testing.T, change func(context.Context, *test
 	leases.CheckRouter(t)
 }
 
-// pods returns the names of the Pods of the components, and of the proxies of the testbed's application.
-func (e *environment) pods(t *testing.T) map[string]bool {
-	t.Helper()
-	all := map[string]bool{}
-	const names = "jsonpath={.items[*].metadata.name}"
-	for _, component := range components() {
-		found := strings.Fields(e.kubectl(e.namespace).Do(t, "get", "pods", "-l", "app.kubernetes.io/name=http-add-on,"+
-			"app.kubernetes.io/component="+component, "-o", names))
-		if len(found) == 0 {
-			t.Errorf("there is no %s", component)
-		}
-		for _, name := range found {
-			all[name] = true
-		}
-	}
-	for name := range strings.FieldsSeq(e.kubectl(testbed.Namespace).Do(t, "get", "pods", "-l", "app=kedify-proxy", "-o",
-		names)) {
-		all[name] = true
-	}
-	return all
-}
-
-// awaitReplaced waits until no earlier Pod exists, and the new proxies have a weight.
-func (e *environment) awaitReplaced(ctx context.Context, t *testing.T, old map[string]bool, proxies, weight int) error {
-	t.Helper()
-	var left []string
-	if err := await.Until(ctx, "all Pods to be replaced", func() bool { //nolint:contextcheck // that of the test
-		present := e.pods(t)
-		left = slices.DeleteFunc(slices.Sorted(maps.Keys(old)), func(name string) bool { return !present[name] })
-		return len(left) == 0
-	}, func() string { return fmt.Sprintf("%v exist", left) }); err != nil {
-		return err
-	}
-	for _, deployment := range []string{
-		"keda-add-ons-http-interceptor", "keda-add-ons-http-external-scaler", "kedify-http-agent",
-	} {
-		//nolint:contextcheck // that of the test
-		e.kubectl(e.namespace).Do(t, "rollout", "status", "deployment/"+deployment)
-	}
-	return e.AwaitProxies(ctx, proxies, weight)
-}
-
-// checkTag checks that the components run the images of a tag.
-func (e *environment) checkTag(t *testing.T, tag string) {
-	t.Helper()
-	for _, component := range components() {
-		images := strings.Fields(e.kubectl(e.namespace).Do(t, "get", "pods", "-l", "app.kubernetes.io/component="+component,
-			"-o", "jsonpath={.items[*].spec.containers[*].image}"))
-		want := "registry.example.com/kedify/argo-rollouts-plugin/" + component + ":" + tag
-		if slices.ContainsFunc(images, func(image string) bool { return image != want }) || len(images) == 0 {
-			t.Errorf("%s runs %v, want %s", component, images, want)
-		}
-	}
-}
-
 // TestTakeOver installs the manifests of config with kubectl, and takes them over with the chart during a canary, at 250
 // requests per second. No request fails, and each step completes only after every proxy has its weight.
 func TestTakeOver(t *testing.T) {
@@ -160,24 +97,20 @@ func TestTakeOver(t *testing.T) {
 	e.DeployAutowired(t)
 	const proxies = 1
 	takeOver := func(n int) string { return line(t, e.chart, "Take over existing objects", 0, n) }
+	change := func(ctx context.Context, trial *testbed.Trial, step, weight int, command string) error {
+		if _, err := e.try(ctx, firstTag, command); err != nil {
+			return err
+		}
+		if err := trial.RunStep(ctx, step, weight); err != nil {
+			return err
+		}
+		return errors.Join(e.awaitComponents(ctx), e.checkTag(ctx, firstTag))
+	}
 	e.runCanary(t, func(ctx context.Context, trial *testbed.Trial) error {
-		if _, err := e.try(ctx, firstTag, takeOver(0)); err != nil {
+		if err := change(ctx, trial, 1, 50, takeOver(0)); err != nil {
 			return err
 		}
-		if err := trial.RunStep(ctx, 1, 50); err != nil {
-			return err
-		}
-		if err := e.awaitComponents(t); err != nil { //nolint:contextcheck // it uses the context of the test
-			return err
-		}
-		e.checkTag(t, firstTag) //nolint:contextcheck // it uses the context of the test
-		if _, err := e.try(ctx, firstTag, takeOver(1)); err != nil {
-			return err
-		}
-		if err := trial.RunStep(ctx, 2, 80); err != nil {
-			return err
-		}
-		if err := e.awaitComponents(t); err != nil { //nolint:contextcheck // it uses the context of the test
+		if err := change(ctx, trial, 2, 80, takeOver(1)); err != nil {
 			return err
 		}
 		return e.AwaitProxies(ctx, proxies, 80)
@@ -197,24 +130,7 @@ func (e *environment) installManifests(t *testing.T) {
 	}
 	e.writeFile(t, "argo-rollouts-config.yaml", config)
 	e.run(t, block(t, e.howTo, "Option C: an init container", 0))
-	if err := e.awaitComponents(t); err != nil {
+	if err := e.awaitComponents(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// awaitComponents waits until the Deployments of the components are complete, and no earlier Pod of them exists.
-func (e *environment) awaitComponents(t *testing.T) error {
-	t.Helper()
-	k := e.kubectl(e.namespace)
-	for _, deployment := range []string{
-		"keda-add-ons-http-interceptor", "keda-add-ons-http-external-scaler", "kedify-http-agent",
-	} {
-		k.Do(t, "rollout", "status", "deployment/"+deployment)
-	}
-	terminating := ""
-	return await.Until(t.Context(), "no Pod of the components to terminate", func() bool {
-		terminating = k.Do(t, "get", "pods", "-l", "app.kubernetes.io/name=http-add-on", "-o",
-			`jsonpath={range .items[?(@.metadata.deletionTimestamp)]}{.metadata.name} {end}`)
-		return terminating == ""
-	}, func() string { return terminating })
 }

@@ -17,26 +17,22 @@ func TestValues(t *testing.T) {
 	e := launch(t)
 	e.kubectl("").Do(t, "create", "namespace", other)
 	for _, test := range []struct {
-		name, namespace string
-		args            []string
-		check           func(t *testing.T, e *environment)
+		name, namespace, set string
+		check                func(t *testing.T, e *environment)
 	}{
 		{
-			"another namespace and a restricted network", other,
-			[]string{"--set networkPolicies.enabled=true,keda.namespace=keda"},
-			checkPolicies,
+			name: "another namespace and a restricted network", namespace: other,
+			set: "networkPolicies.enabled=true,keda.namespace=keda", check: checkPolicies,
 		},
 		{
-			"two replicas of each component and two proxies", keda,
-			[]string{"--set interceptor.replicas=2,proxies.replicas=2,pods.spreadOverZones=true"},
-			checkReplicas,
+			name: "two replicas of each component and two proxies", namespace: keda,
+			set: "interceptor.replicas=2,proxies.replicas=2,pods.spreadOverZones=true", check: checkReplicas,
 		},
 	} {
 		step(t, test.name, func(t *testing.T) {
-			t.Helper()
 			e.namespace = test.namespace
 			before := e.inventory(t)
-			e.installChart(t, test.args...)
+			e.installChart(t, "--set "+test.set)
 			e.deployDemo(t)
 			test.check(t, e)
 			e.startCanary(t)
