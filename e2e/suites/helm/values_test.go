@@ -30,6 +30,7 @@ func TestValues(t *testing.T) {
 		},
 	} {
 		step(t, test.name, func(t *testing.T) {
+			t.Helper()
 			e.namespace = test.namespace
 			before := e.inventory(t)
 			e.installChart(t, "--set "+test.set)
