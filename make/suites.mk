@@ -67,13 +67,19 @@ test-install: tools-cluster snapshot ## [root, 8 min] install a snapshot by each
 test-plugin: tools-cluster ## [root, 4 min] install and uninstall with the kubectl plugin only, from this checkout's programs
 	$(call suite,install,30m,,TestByPlugin)
 
-# Which tests: TestInstall, TestUpgrade, TestTakeOver or TestValues.
+# Which tests: TestInstall, TestUpgrade, TestSideBySide, TestTakeOver or TestValues.
 HELM_TESTS ?=
+# The version that TestUpgrade and TestSideBySide start from, as a tag or a commit: the latest release, or until there
+# is one, an earlier commit.
+PREVIOUS ?= $(or $(shell git describe --tags --abbrev=0 --match='v[0-9]*' HEAD~1 2>/dev/null),09096f9b756c)
+PREVIOUS_SOURCE = $(CACHE)/previous/$(PREVIOUS)
 
 .PHONY: test-helm
-test-helm: tools-cluster $(HELM) ## [root, 30 min] install, upgrade, roll back and uninstall the chart with Helm in a cluster, under load (HELM_TESTS=TestUpgrade)
+test-helm: tools-cluster $(HELM) ## [root, 40 min] install, upgrade, roll back and uninstall the chart with Helm in a cluster, under load (HELM_TESTS=TestUpgrade PREVIOUS=v0.1.0)
+	rm -rf $(PREVIOUS_SOURCE) && mkdir -p $(PREVIOUS_SOURCE)
+	git archive --output=$(PREVIOUS_SOURCE).tar $(PREVIOUS) && tar -x -C $(PREVIOUS_SOURCE) -f $(PREVIOUS_SOURCE).tar
 	$(call suite,helm,90m,$(HELM_SUITE_ENV),$(HELM_TESTS))
-HELM_SUITE_ENV = $(HELM_ENV) HELM_ROLLOUTS="$$($(CLUSTER) path argo-rollouts)/share/install.yaml"
+HELM_SUITE_ENV = $(HELM_ENV) HELM_PREVIOUS=$(PREVIOUS_SOURCE) HELM_ROLLOUTS="$$($(CLUSTER) path argo-rollouts)/share/install.yaml"
 
 .PHONY: test-release
 test-release: tools-cluster check-release snapshot ## [root, 9 min] check GoReleaser's configuration, build a second snapshot elsewhere and compare, start the binaries for arm64 in QEMU, and rehearse a release

@@ -125,11 +125,20 @@ func TestImagesCanBePublishedOverASocket(t *testing.T) {
 	if err := PublishOver(t.Context(), socket, []Spec{sample(t)}, "amd64"); err != nil {
 		t.Fatal(err)
 	}
-	recorder := httptest.NewRecorder()
-	handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/v2/team/app/manifests/two",
-		http.NoBody))
-	if recorder.Code != http.StatusOK {
-		t.Errorf("the registry answers %d for an image that was published", recorder.Code)
+	index, err := BuildIndex("registry.example.com/team/app:three", map[string]Spec{"amd64": sample(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := PushOver(t.Context(), socket, index); err != nil {
+		t.Fatal(err)
+	}
+	for _, tag := range []string{"two", "three"} {
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodHead,
+			"/v2/team/app/manifests/"+tag, http.NoBody))
+		if recorder.Code != http.StatusOK {
+			t.Errorf("the registry answers %d for an image that was published as %s", recorder.Code, tag)
+		}
 	}
 }
 

@@ -40,17 +40,21 @@ func Publish(ctx context.Context, specs []Spec, registryHost, architecture strin
 
 // PublishOver builds the images and pushes them to the registry that listens on a Unix socket.
 func PublishOver(ctx context.Context, socket string, specs []Spec, architecture string) error {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+	transport := over(socket)
+	defer transport.CloseIdleConnections()
+	return publishAll(ctx, specs, "registry.local", architecture, remote.WithTransport(transport))
+}
+
+// over returns a transport whose connections go to a Unix socket, whatever the address of a request is.
+func over(socket string) *http.Transport {
+	return &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		path, closeFolder, err := shortPath(socket)
 		if err != nil {
 			return nil, err
 		}
 		defer closeFolder()
 		return (&net.Dialer{}).DialContext(ctx, "unix", path)
-	}
-	transport := &http.Transport{DialContext: dial}
-	defer transport.CloseIdleConnections()
-	return publishAll(ctx, specs, "registry.local", architecture, remote.WithTransport(transport))
+	}}
 }
 
 // Push sends an image for all its processors to its registry, with the credentials of `docker login`.
@@ -59,9 +63,23 @@ func Push(ctx context.Context, index Index) error {
 	if err != nil {
 		return fmt.Errorf("name of image %s: %w", index.Name, err)
 	}
-	err = remote.WriteIndex(reference, index.Index, remote.WithContext(ctx),
-		remote.WithAuthFromKeychain(authn.DefaultKeychain))
+	return push(ctx, reference, index, remote.WithAuthFromKeychain(authn.DefaultKeychain))
+}
+
+// PushOver sends an image for all its processors to the registry that listens on a Unix socket. The registry in the name
+// of the image has no effect.
+func PushOver(ctx context.Context, socket string, index Index) error {
+	reference, err := name.ParseReference(index.Name, name.Insecure)
 	if err != nil {
+		return fmt.Errorf("name of image %s: %w", index.Name, err)
+	}
+	transport := over(socket)
+	defer transport.CloseIdleConnections()
+	return push(ctx, reference, index, remote.WithTransport(transport))
+}
+
+func push(ctx context.Context, reference name.Reference, index Index, options ...remote.Option) error {
+	if err := remote.WriteIndex(reference, index.Index, append(options, remote.WithContext(ctx))...); err != nil {
 		return fmt.Errorf("push image %s: %w", index.Name, err)
 	}
 	return nil

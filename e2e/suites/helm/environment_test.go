@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,9 +36,13 @@ type environment struct {
 	howTo, chart pages.Pages
 	// folder is the working directory of the commands, with the files of the repository.
 	folder string
+	// tag is the tag of the images that run's commands install.
+	tag string
 	// namespace is the namespace of the release.
 	namespace string
 	stalls    *stall.Detector
+	// loadPlugins is the page's command that loads the plugins.
+	loadPlugins string
 	// spent is the duration of the pages' commands, ran their number.
 	spent time.Duration
 	ran   int
@@ -51,7 +56,7 @@ func launch(t *testing.T) *environment {
 			provider.IngressAddress: provider.IngressTarget,
 		},
 	})
-	e := &environment{Testbed: b, namespace: keda, stalls: stall.Watch(t)}
+	e := &environment{Testbed: b, namespace: keda, tag: firstTag, stalls: stall.Watch(t)}
 	var err, chartErr error
 	e.howTo, err = pages.Read(filepath.Join(b.Repo, "docs", "how-to"), "install.md", "install-plugins.md", "uninstall.md",
 		"proxies.md")
@@ -78,15 +83,32 @@ func (e *environment) prepareFolder(t *testing.T) {
 	if binary == "" {
 		t.Fatalf("%s is not set: run this test by `make test-helm`", helmcli.Variable)
 	}
-	links := map[string]string{"bin/helm": binary}
-	for _, name := range []string{"charts", "config", "examples"} {
-		links[name] = filepath.Join(e.Repo, name)
-	}
-	if err := os.Mkdir(filepath.Join(e.folder, "bin"), 0o755); err != nil {
+	if err := errors.Join(
+		os.Mkdir(filepath.Join(e.folder, "bin"), 0o755),
+		os.Symlink(binary, filepath.Join(e.folder, "bin", "helm")),
+		os.Symlink(filepath.Join(e.Repo, "examples"), filepath.Join(e.folder, "examples")),
+	); err != nil {
 		t.Fatal(err)
 	}
-	for link, target := range links {
-		if err := os.Symlink(target, filepath.Join(e.folder, link)); err != nil {
+	e.use(t, version{source: e.Repo, tag: firstTag})
+}
+
+// version is a version of this project.
+type version struct {
+	// source is the root folder of its source, tag the tag of its images.
+	source, tag string
+}
+
+// use makes run's commands install a version: its chart, its manifests and its images.
+func (e *environment) use(t *testing.T, v version) {
+	t.Helper()
+	e.tag = v.tag
+	for _, name := range []string{"charts", "config"} {
+		link := filepath.Join(e.folder, name)
+		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join(v.source, name), link); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -144,7 +166,7 @@ func line(t *testing.T, page pages.Pages, heading string, number, n int) string 
 func (e *environment) run(t *testing.T, script string) string {
 	t.Helper()
 	began := time.Now()
-	out, err := e.try(t.Context(), firstTag, script)
+	out, err := e.try(t.Context(), e.tag, script)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

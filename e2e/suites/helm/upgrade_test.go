@@ -21,11 +21,18 @@ const changed = " --set interceptor.resources.requests.cpu=30m,scaler.resources.
 	",agent.resources.requests.cpu=15m,proxies.resources.requests.cpu=110m,proxies.resources.requests.memory=80Mi" +
 	",proxies.resources.limits.memory=900Mi"
 
-// TestUpgrade upgrades a release and rolls it back during a canary, at 250 requests per second. The upgrade replaces
-// every component and the proxies. No request fails, and each step completes only after every proxy has its weight.
+// TestUpgrade upgrades a release of the previous version and rolls it back during a canary, at 250 requests per second.
+// The upgrade replaces every component and the proxies. No request fails, and each step completes only after every proxy
+// has its weight.
 func TestUpgrade(t *testing.T) {
 	e := launch(t)
-	step(t, "the chart is installed", func(t *testing.T) { t.Helper(); e.installChart(t, "--set proxies.replicas=2") })
+	previous := e.previous(t)
+	step(t, "the previous chart is installed", func(t *testing.T) {
+		t.Helper()
+		e.use(t, previous)
+		e.installChart(t, "--set proxies.replicas=2")
+		e.use(t, version{source: e.Repo, tag: secondTag})
+	})
 	e.DeployAutowired(t)
 	const proxies = 2
 	upgrade, rollback := block(t, e.chart, "Upgrade", 0), block(t, e.chart, "Upgrade", 1)
@@ -52,7 +59,7 @@ func TestUpgrade(t *testing.T) {
 		if err := change(ctx, trial, 1, 50, secondTag, strings.TrimSpace(upgrade)+changed); err != nil {
 			return err
 		}
-		return change(ctx, trial, 2, 80, firstTag, rollback)
+		return change(ctx, trial, 2, 80, previous.tag, rollback)
 	})
 }
 

@@ -40,6 +40,7 @@ type imagesRequest struct {
 func imagesCommand(l *location) *cobra.Command {
 	r := imagesRequest{images: product.Published()}
 	var push bool
+	var socket string
 	command := &cobra.Command{
 		Use:   "images FOLDER",
 		Short: "Build this project's images into a folder: an OCI layout, an archive that `docker load` reads, and SBOMs",
@@ -59,12 +60,8 @@ func imagesCommand(l *location) *cobra.Command {
 			if err := saveImages(built, folder); err != nil {
 				return err
 			}
-			if push {
-				for _, index := range built {
-					if err := images.Push(c.Context(), index); err != nil {
-						return err
-					}
-				}
+			if err := pushImages(c.Context(), built, push, socket); err != nil {
+				return err
 			}
 			return printImages(c.OutOrStdout(), built)
 		},
@@ -77,7 +74,26 @@ func imagesCommand(l *location) *cobra.Command {
 	flags.StringSliceVar(&r.architectures, "architecture", []string{"amd64", "arm64"},
 		"processors of the images, as GOARCH")
 	flags.BoolVar(&push, "push", false, "push the images to the registry, too, with the credentials of `docker login`")
+	flags.StringVar(&socket, "socket", "",
+		"push the images to the registry that listens on this Unix `SOCKET`, such as that of an embedded cluster")
 	return command
+}
+
+// pushImages pushes images to the registry in their names, to the one that listens on a socket, or to none.
+func pushImages(ctx context.Context, built []images.Index, push bool, socket string) error {
+	for _, index := range built {
+		if push {
+			if err := images.Push(ctx, index); err != nil {
+				return err
+			}
+		}
+		if socket != "" {
+			if err := images.PushOver(ctx, socket, index); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // buildImages builds the programs of images into a folder, and builds the images.
