@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -43,9 +44,12 @@ func (p *Plugin) Type() string { return p.router.Type() }
 func (p *Plugin) SetWeight(
 	rollout *v1alpha1.Rollout, weight int32, others []v1alpha1.WeightDestination,
 ) types.RpcError {
-	return p.callForError("SetWeight", rollout, func(ctx context.Context) error {
+	result := p.callForError("SetWeight", rollout, func(ctx context.Context) error {
 		return p.router.SetWeight(ctx, rollout, weight, others)
 	})
+	// The controller uses the text as the format of its Event (rollout/trafficrouting.go of Argo Rollouts 1.10).
+	result.ErrorString = strings.ReplaceAll(result.ErrorString, "%", "%%")
+	return result
 }
 
 // VerifyWeight calls Router.VerifyWeight.

@@ -132,6 +132,20 @@ func TestResultsPassUnchanged(t *testing.T) {
 	}
 }
 
+// The controller uses the text of SetWeight as the format of an Event, and prints other texts as they are.
+func TestEventsShowPercentSigns(t *testing.T) {
+	const text = `no route matches "/caf%C3%A9": mirror 100 %, or install a CRD`
+	plugin := router.NewPlugin(scripted{do: func(context.Context) (bool, error) { return false, errors.New(text) }},
+		slog.New(slog.DiscardHandler))
+	format := plugin.SetWeight(&v1alpha1.Rollout{}, 20, nil).ErrorString
+	if event := fmt.Sprintf(format, []any{}...); event != text {
+		t.Errorf("the Event is %q, want %q", event, text)
+	}
+	if got := plugin.SetHeaderRoute(&v1alpha1.Rollout{}, nil).ErrorString; got != text {
+		t.Errorf("SetHeaderRoute returns %q, want %q", got, text)
+	}
+}
+
 func TestUndecidedWeightIsNoError(t *testing.T) {
 	t.Parallel()
 	client := overRPC(t, scripted{func(context.Context) (bool, error) {

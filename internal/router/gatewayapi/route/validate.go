@@ -87,7 +87,7 @@ func (want Intent) validateManaged(route ManagedRoute) error {
 		return fmt.Errorf("%w: the percentage %d: must be from 0 to 100", ErrInvalid, mirror.Percent)
 	case mirror.Percent != fullPercent && !want.HasMirrorPercent:
 		return fmt.Errorf("%w: the schema of %s in the cluster has no mirror percentage, so all requests would be mirrored "+
-			"and not %d %%: install the CRDs of Gateway API v1.3 or later, or mirror 100 %%", ErrUnsupported, want.Kind,
+			"and not %d percent: install the CRDs of Gateway API v1.3 or later, or mirror 100 percent", ErrUnsupported, want.Kind,
 			mirror.Percent)
 	}
 	for i, match := range mirror.Matches {
