@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -244,4 +245,39 @@ func TestFluxIgnoresWeights(t *testing.T) {
 	expect("another host", "configured", 80, 20, 2, flux(t, team, ignore, more))
 	expect("another host, again", "unchanged", 80, 20, 2, flux(t, team, ignore, more))
 	expect("without the recipe", "configured", 100, 0, 2, flux(t, team, "", more))
+}
+
+// TestSelectorsOfServices adds the hash of a ReplicaSet to the selector of a Service, as the Argo Rollouts controller
+// does. A selector is one field for server-side apply, so Flux removes the hash, unless it ignores the selector by the
+// recipe. Then it still applies other changes in Git.
+func TestSelectorsOfServices(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "flux-selector")
+	ignore := strings.ReplaceAll(recipe(t, "flux-selectors"), "name: shop-", "name: web-")
+	service := func(port int) string {
+		return fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: web-stable}, spec: {selector: {app: shop},
+			ports: [{name: http, port: %d, targetPort: 8080, protocol: TCP}]}}`, port)
+	}
+	path := "/api/v1/namespaces/" + team + "/services/web-stable"
+	const hash = "rollouts-pod-template-hash"
+	switchTo := func(revision string) {
+		t.Helper()
+		patch(t, path, `{"spec":{"selector":{"`+hash+`":"`+revision+`"}}}`)
+	}
+	expect := func(what, became, revision string, port int32, done []string) {
+		t.Helper()
+		are(t, became, done)
+		var live corev1.Service
+		if !get(t, path, &live) || live.Spec.Selector[hash] != revision || live.Spec.Selector["app"] != "shop" ||
+			live.Spec.Ports[0].Port != port {
+			t.Errorf("%s: %+v, want hash %q and port %d", what, live.Spec, revision, port)
+		}
+	}
+	expect("created", "created", "", 80, flux(t, team, ignore, service(80)))
+	switchTo("one")
+	expect("a canary", "unchanged", "one", 80, flux(t, team, ignore, service(80)))
+	expect("another port", "configured", "one", 81, flux(t, team, ignore, service(81)))
+	switchTo("two")
+	expect("promoted", "unchanged", "two", 81, flux(t, team, ignore, service(81)))
+	expect("without the recipe", "configured", "", 81, flux(t, team, "", service(81)))
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
+
+// agentPage describes the agent.
+const agentPage = "docs/reference/agent.md"
 
 // scaledInGit is a ScaledObject in a Git repository.
 const scaledInGit = `
@@ -62,7 +66,7 @@ func TestArgoCDIgnoresConversion(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(scaledInGit), &git); err != nil {
 		t.Fatal(err)
 	}
-	live, expressions := converted(t), recipe(t, "docs/reference/agent.md", "argocd")
+	live, expressions := converted(t), recipe(t, agentPage, "argocd")
 	want := normalized(t, git, expressions)
 	if cmp.Equal(normalized(t, git, nil), normalized(t, live, nil)) {
 		t.Error("the conversion makes no difference: the test proves nothing")
@@ -76,6 +80,40 @@ func TestArgoCDIgnoresConversion(t *testing.T) {
 		of["metadata"].(map[string]any)[key] = "changed"
 		if cmp.Equal(want, normalized(t, changed, expressions)) {
 			t.Errorf("Argo CD does not show a change of %s of trigger %d", key, index)
+		}
+	}
+}
+
+// TestArgoCDIgnoresTheHash: with the page's recipe Argo CD shows no difference after the Argo Rollouts controller has
+// changed the selector of a Service, but shows other changes of it.
+func TestArgoCDIgnoresTheHash(t *testing.T) {
+	selecting := func(selector map[string]any) map[string]any {
+		return map[string]any{"spec": map[string]any{"selector": selector}}
+	}
+	const hash = "rollouts-pod-template-hash"
+	expressions := recipe(t, "docs/how-to/gitops.md", "argocd-selectors")
+	want := normalized(t, selecting(map[string]any{"app": "shop"}), expressions)
+	live := selecting(map[string]any{"app": "shop", hash: "abc"})
+	if diff := cmp.Diff(want, normalized(t, live, expressions)); diff != "" {
+		t.Errorf("Argo CD shows a difference (-git +live):\n%s", diff)
+	}
+	other := selecting(map[string]any{"app": "other", hash: "abc"})
+	if cmp.Equal(want, normalized(t, other, expressions)) {
+		t.Error("Argo CD does not show another selector")
+	}
+}
+
+// TestArgoCDWritesOnlyChangedObjects: each recipe has the sync option without which any commit writes the fields of Git.
+func TestArgoCDWritesOnlyChangedObjects(t *testing.T) {
+	for file, marks := range map[string][]string{
+		"docs/how-to/gitops.md": {"argocd-selectors"}, "docs/how-to/autowire.md": {"argocd", "argocd-httproute"},
+		"docs/how-to/gateway-api-gitops.md": {"argocd"}, agentPage: {"argocd"},
+	} {
+		for _, mark := range marks {
+			if options := syncOptions(t, file, mark); !slices.Contains(options, "ApplyOutOfSyncOnly=true") ||
+				slices.Contains(options, "RespectIgnoreDifferences=true") {
+				t.Errorf("%s: the recipe %s has the sync options %v", file, mark, options)
+			}
 		}
 	}
 }

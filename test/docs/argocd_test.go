@@ -36,6 +36,28 @@ spec:
 // recipe returns the jqPathExpressions of the block with this mark in a page.
 func recipe(t *testing.T, file, mark string) []string {
 	t.Helper()
+	parsed := readRecipe(t, file, mark)
+	if len(parsed.IgnoreDifferences) != 1 {
+		t.Fatalf("the block %q is not a list of one ignoreDifferences", mark)
+	}
+	return parsed.IgnoreDifferences[0].JQPathExpressions
+}
+
+// syncOptions returns the sync options of the block with this mark in a page.
+func syncOptions(t *testing.T, file, mark string) []string {
+	t.Helper()
+	return readRecipe(t, file, mark).SyncPolicy.SyncOptions
+}
+
+// argoCD is the part of an Application that the pages show.
+type argoCD struct {
+	IgnoreDifferences []struct{ JQPathExpressions []string }
+	SyncPolicy        struct{ SyncOptions []string }
+}
+
+// readRecipe returns the block with this mark in a page.
+func readRecipe(t *testing.T, file, mark string) (parsed argoCD) {
+	t.Helper()
 	page, err := os.ReadFile(filepath.Join(root, file))
 	if err != nil {
 		t.Fatal(err)
@@ -44,13 +66,10 @@ func recipe(t *testing.T, file, mark string) []string {
 	if block == nil {
 		t.Fatalf("the page has no block %q", mark)
 	}
-	var parsed struct {
-		IgnoreDifferences []struct{ JQPathExpressions []string }
+	if err := yaml.Unmarshal(block[1], &parsed); err != nil {
+		t.Fatalf("the block %q: %v", mark, err)
 	}
-	if err := yaml.Unmarshal(block[1], &parsed); err != nil || len(parsed.IgnoreDifferences) != 1 {
-		t.Fatalf("the block %q is not a list of one ignoreDifferences: %v", mark, err)
-	}
-	return parsed.IgnoreDifferences[0].JQPathExpressions
+	return parsed
 }
 
 // normalized returns the part of an object that Argo CD compares. Argo CD deletes each expression separately (argo-cd
