@@ -100,7 +100,7 @@ func newProcess(
 	if err != nil {
 		return nil, err
 	}
-	options, err := scaler.ServerOptions(chosen.maxStreams, chosen.tls, metrics)
+	options, err := scaler.ServerOptions(chosen.maxStreams, chosen.tls, metrics, logger)
 	if err != nil {
 		return nil, err
 	}

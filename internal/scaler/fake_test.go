@@ -34,6 +34,7 @@ type state struct {
 	err       error // returned with demand
 	canary    bool
 	errCanary error
+	panics    bool // Demand panics
 }
 
 func newFakeSource() *fakeSource {
@@ -58,6 +59,9 @@ func (w *fakeSource) Demand(object model.Key) (metrics.Value, error) {
 	known, ok := w.known[types.NamespacedName(object)]
 	if !ok {
 		return metrics.Value{}, scaler.ErrNoObject
+	}
+	if known.panics {
+		panic("a bug")
 	}
 	return known.demand, known.err
 }
@@ -111,7 +115,7 @@ func connect(t *testing.T, w *fakeSource, maxStreams uint32) (*grpc.ClientConn, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	options, err := scaler.ServerOptions(maxStreams, scaler.TLS{}, observer)
+	options, err := scaler.ServerOptions(maxStreams, scaler.TLS{}, observer, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,16 +1,22 @@
 package scaler
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // Limits of the gRPC server. Requests are small: they contain the metadata of a trigger.
@@ -43,8 +49,10 @@ type TLS struct {
 }
 
 // ServerOptions returns the options of a gRPC server for a Service: limits, keepalive in both directions and TLS. The
-// error names the file that cannot be read.
-func ServerOptions(maxStreams uint32, files TLS, observer Observer) ([]grpc.ServerOption, error) {
+// error names the file that cannot be read. A panic is the error of its call, and logged with its stack.
+func ServerOptions(
+	maxStreams uint32, files TLS, observer Observer, logger *slog.Logger,
+) ([]grpc.ServerOption, error) {
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(receiveLimit),
 		grpc.MaxConcurrentStreams(maxStreams),
@@ -55,7 +63,8 @@ func ServerOptions(maxStreams uint32, files TLS, observer Observer) ([]grpc.Serv
 			MinTime: pingFloor, PermitWithoutStream: true,
 		}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval, Timeout: pingTimeout}),
-		grpc.ChainUnaryInterceptor(observe(observer)),
+		grpc.ChainUnaryInterceptor(observe(observer), recovered(logger)),
+		grpc.ChainStreamInterceptor(recoveredStream(logger)),
 	}
 	if files == (TLS{}) {
 		return options, nil
@@ -65,6 +74,35 @@ func ServerOptions(maxStreams uint32, files TLS, observer Observer) ([]grpc.Serv
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: files.config}
 	return append(options, grpc.Creds(credentials.NewTLS(config))), nil
+}
+
+// recovered turns a panic into the error of its call.
+func recovered(logger *slog.Logger) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		var response any
+		err := server.Recovered(func() (err error) {
+			response, err = handle(ctx, request)
+			return err
+		})
+		return response, internalError(logger, err)
+	}
+}
+
+// recoveredStream turns a panic into the error of its stream.
+func recoveredStream(logger *slog.Logger) grpc.StreamServerInterceptor {
+	return func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+		return internalError(logger, server.Recovered(func() error { return handle(service, stream) }))
+	}
+}
+
+// internalError logs a panic and returns the gRPC error for it. It returns other errors as they are.
+func internalError(logger *slog.Logger, err error) error {
+	failure := (*server.PanicError)(nil)
+	if !errors.As(err, &failure) {
+		return err
+	}
+	logger.Error("a call panicked", "panic", failure.Value, "stack", string(failure.Stack))
+	return status.Error(codes.Internal, failure.Error())
 }
 
 // config reads the files for one handshake.

@@ -318,3 +318,27 @@ func TestStreamMetricSpecIsUnimplemented(t *testing.T) {
 		t.Errorf("the stream ends with %v, want %v", err, codes.Unimplemented)
 	}
 }
+
+// TestPanicFailsOnlyItsCall has a trigger with which the scaler panics, and one without.
+func TestPanicFailsOnlyItsCall(t *testing.T) {
+	t.Parallel()
+	source := newFakeSource()
+	poison := types.NamespacedName{Namespace: "shop", Name: "poison"}
+	source.set(poison, state{panics: true})
+	poisoned := &externalscaler.ScaledObjectRef{Namespace: poison.Namespace, Name: poison.Name}
+	source.set(web, state{demand: metrics.Value{RequestRate: 7}})
+	client, _, _ := serve(t, source, 10)
+	if _, err := client.IsActive(t.Context(), poisoned); status.Code(err) != codes.Internal {
+		t.Errorf("IsActive: %v, want code Internal", err)
+	}
+	stream, err := client.StreamIsActive(t.Context(), poisoned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); status.Code(err) != codes.Internal {
+		t.Errorf("StreamIsActive: %v, want code Internal", err)
+	}
+	if answer, err := client.IsActive(t.Context(), reference(nil)); err != nil || !answer.GetResult() {
+		t.Errorf("IsActive of another object: %v, %v", answer, err)
+	}
+}

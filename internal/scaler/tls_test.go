@@ -145,7 +145,7 @@ func serveTLS(t *testing.T, files scaler.TLS) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options, err := scaler.ServerOptions(10, files, metrics)
+	options, err := scaler.ServerOptions(10, files, metrics, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestInvalidTLSFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = scaler.ServerOptions(1, test.files, metrics)
+		_, err = scaler.ServerOptions(1, test.files, metrics, slog.New(slog.DiscardHandler))
 		if errors.Is(err, scaler.ErrTLS) != (test.wantErr != "") ||
 			err != nil && !strings.Contains(err.Error(), test.wantErr) {
 			t.Errorf("%s: error %v, want something with %q", name, err, test.wantErr)

@@ -7,6 +7,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
@@ -68,6 +72,36 @@ func TestMetricsHandler(t *testing.T) {
 			t.Errorf("/metrics lacks %q", want)
 		}
 	}
+}
+
+// TestScrapesAreLimited has gatherers that do not return: further requests for /metrics get 503 meanwhile.
+func TestScrapesAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stalled, ended := make(chan struct{}), make(chan int)
+		handler := server.MetricsHandler(prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+			<-stalled
+			return nil, nil
+		}))
+		const requests, served = 20, 3
+		for range requests {
+			go func() {
+				recorder := httptest.NewRecorder()
+				handler.ServeHTTP(recorder, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
+				ended <- recorder.Code
+			}()
+		}
+		for range requests - served {
+			if code := <-ended; code != http.StatusServiceUnavailable {
+				t.Errorf("a request that exceeds the limit gets %d, want 503", code)
+			}
+		}
+		close(stalled)
+		for range served {
+			if code := <-ended; code != http.StatusOK {
+				t.Errorf("a request within the limit gets %d, want 200", code)
+			}
+		}
+	})
 }
 
 func TestAddProfiling(t *testing.T) {

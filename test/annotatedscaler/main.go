@@ -49,7 +49,7 @@ func run(ctx context.Context, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	options, err := scaler.ServerOptions(scaler.DefaultMaxStreams, scaler.TLS{}, observer)
+	options, err := scaler.ServerOptions(scaler.DefaultMaxStreams, scaler.TLS{}, observer, slog.Default())
 	if err != nil {
 		return err
 	}

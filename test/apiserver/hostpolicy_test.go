@@ -72,6 +72,7 @@ func TestHostPolicy(t *testing.T) {
 	}
 	const toShared = `{"metadata":{"annotations":{"http.kedify.io/fleet":"shared"}}}`
 	const toOwn = `{"metadata":{"annotations":{"http.kedify.io/fleet":null}},"spec":{"hosts":["*"]}}`
+	const toInvalid = `{"metadata":{"annotations":{"http.kedify.io/fleet":"Shared"}},"spec":{"hosts":["www.example.com"]}}`
 	const split = `{"metadata":{"annotations":{"http.kedify.io/weighted-backends":"x"}}}`
 	for _, step := range []struct {
 		name, namespace, object, patch string
@@ -84,6 +85,9 @@ func TestHostPolicy(t *testing.T) {
 		{"host added to it", other, "before", `{"spec":{"hosts":["old.example.com","new.example.com"]}}`, true},
 		{"moved out of the fleet", other, "before", toOwn, false},
 		{"moved back", other, "before", toShared, true},
+		{"invalid fleet and a foreign host", shop, "below-it", toInvalid, true},
+		{"invalid fleet", shop, "below-it", `{"metadata":{"annotations":{"http.kedify.io/fleet":"Shared"}}}`, false},
+		{"a foreign host in an invalid fleet", shop, "below-it", `{"spec":{"hosts":["www.example.com"]}}`, true},
 	} {
 		got := rejection(t, patch(t.Context(), shared.admin, pathOf(step.namespace, step.object), step.patch))
 		if (got != "") != step.isRejected {

@@ -75,12 +75,37 @@ func Contain(prefixes []netip.Prefix, address netip.Addr) bool {
 	return false
 }
 
-// IsAny reports whether one of the prefixes contains all addresses of an IP version.
+// IsAny reports whether the prefixes together contain all addresses of an IP version, such as 0.0.0.0/1 and 128.0.0.0/1.
 func IsAny(prefixes []netip.Prefix) bool {
+	return covers(prefixes, netip.PrefixFrom(netip.IPv4Unspecified(), 0)) ||
+		covers(prefixes, netip.PrefixFrom(netip.IPv6Unspecified(), 0))
+}
+
+// covers reports whether the prefixes together contain all addresses of a prefix.
+func covers(prefixes []netip.Prefix, whole netip.Prefix) bool {
+	var within []netip.Prefix
 	for _, prefix := range prefixes {
-		if prefix.Bits() == 0 {
+		if !prefix.Overlaps(whole) {
+			continue
+		}
+		if prefix.Bits() <= whole.Bits() {
 			return true
 		}
+		within = append(within, prefix)
 	}
-	return false
+	const halves = 2
+	if len(within) < halves {
+		return false
+	}
+	lower, upper := split(whole)
+	return covers(within, lower) && covers(within, upper)
+}
+
+// split returns the two halves of a prefix of more than one address.
+func split(whole netip.Prefix) (lower, upper netip.Prefix) {
+	bytes, bit := whole.Addr().AsSlice(), whole.Bits()
+	const bitsOfByte = 8
+	bytes[bit/bitsOfByte] |= 1 << (bitsOfByte - 1 - bit%bitsOfByte)
+	high, _ := netip.AddrFromSlice(bytes)
+	return netip.PrefixFrom(whole.Addr(), bit+1), netip.PrefixFrom(high, bit+1)
 }

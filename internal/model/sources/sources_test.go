@@ -58,7 +58,29 @@ func TestContain(t *testing.T) {
 	if sources.IsAny(prefixes) {
 		t.Error("the prefixes contain every address")
 	}
-	if every, _ := sources.Parse("10.0.0.0/8,::/0"); !sources.IsAny(every) {
-		t.Error("::/0 does not contain every address")
+}
+
+// TestIsAny has prefixes that contain every address of an IP version only together.
+func TestIsAny(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"":                                 false,
+		"0.0.0.0/0":                        true,
+		"10.0.0.0/8,::/0":                  true,
+		"0.0.0.0/1,128.0.0.0/1":            true,
+		"128.0.0.0/1,::/1,0.0.0.0/1":       true,
+		"::/1,8000::/1":                    true,
+		"0.0.0.0/2,64.0.0.0/2,128.0.0.0/1": true,
+		"0.0.0.0/2,64.0.0.0/3,96.0.0.0/3,128.0.0.0/1,10.0.0.0/8": true,
+		"0.0.0.0/1":             false,
+		"0.0.0.0/1,::/1":        false,
+		"0.0.0.0/1,128.0.0.0/2": false,
+		"0.0.0.0/1,128.0.0.0/2,192.0.0.0/3,224.0.0.0/4": false,
+		"10.0.0.0/8,172.16.0.0/12,192.168.0.0/16":       false,
+	} {
+		prefixes, err := sources.Parse(text)
+		if got := sources.IsAny(prefixes); err != nil || got != want {
+			t.Errorf("IsAny(%s) = %v, %v; want %v", text, got, err, want)
+		}
 	}
 }

@@ -158,12 +158,10 @@ func reportedState(live *object, isMaintained bool) (engine.DataPlaneState, stri
 	if report == nil {
 		return engine.Unknown, "no interceptor has reported on it"
 	}
-	isStale := report.ResourceVersion != "" && kube.Older(report.ResourceVersion, live.annotatedVersion) &&
-		(!isMaintained || time.Since(live.annotatedAt) < staleReportTimeout)
 	switch ready, acked := report.Proxies.Ready, report.Proxies.Acked; {
 	case ready == 0:
 		return engine.Unknown, "no proxy is Ready"
-	case isStale || report.AnnotationHash != split.Hash(live.weightedBackends, live.managedRoutes, live.stickiness):
+	case !isReportOf(live, isMaintained):
 		return engine.NotApplied, fmt.Sprintf("the interceptor has not reported on this annotation yet; its last report is "+
 			"for an earlier one, with %d of %d Ready proxies", acked, ready)
 	case acked != ready:
@@ -175,12 +173,22 @@ func reportedState(live *object, isMaintained bool) (engine.DataPlaneState, stri
 	return engine.Applied, ""
 }
 
-// AcceptUnverified accepts the full canary weight after noProxyTimeout without a Ready proxy. Without a running
-// interceptor nothing shows that there is none.
+// isReportOf reports whether live has a report about the annotation that it has. isMaintained is as in reportedState.
+func isReportOf(live *object, isMaintained bool) bool {
+	report := live.report
+	if report == nil {
+		return false
+	}
+	isStale := report.ResourceVersion != "" && kube.Older(report.ResourceVersion, live.annotatedVersion) &&
+		(!isMaintained || time.Since(live.annotatedAt) < staleReportTimeout)
+	return !isStale && report.AnnotationHash == split.Hash(live.weightedBackends, live.managedRoutes, live.stickiness)
+}
+
+// AcceptUnverified accepts the full canary weight if a running interceptor has reported on this annotation that no proxy
+// is Ready, for noProxyTimeout. Any other report does not show that: the interceptor may be unable to write a new one.
 func (t *target) AcceptUnverified(live *object, wait engine.Wait) (engine.UnverifiedReason, bool) {
-	hasReadyProxy := live.report != nil && live.report.Proxies.Ready > 0
-	isCurrent := t.monitor.last() == interceptorAlive
-	if !wait.IsFullCanary || hasReadyProxy || !isCurrent || wait.Elapsed < noProxyTimeout {
+	isCurrent := t.monitor.last() == interceptorAlive && isReportOf(live, true)
+	if !wait.IsFullCanary || !isCurrent || live.report.Proxies.Ready > 0 || wait.Elapsed < noProxyTimeout {
 		return engine.UnverifiedReason{}, false
 	}
 	return engine.UnverifiedReason{Reason: "DataPlaneNotVerified", Message: fmt.Sprintf("HTTPScaledObject %q has had no "+

@@ -166,7 +166,8 @@ func TestFullCanaryWeightWaitsForAProxyForALimitedTime(t *testing.T) {
 		want   bool // after a minute
 	}{
 		"no Ready proxy":                 {at100, 100, ackedReport(at100, 0), true},
-		"no report":                      {at100, 100, nil, true},
+		"no report":                      {at100, 100, nil, false},
+		"an earlier report":              {at100, 100, ackedReport(at20, 0), false},
 		"a Ready proxy that stalls":      {at100, 100, ackedReport(at20, 1), false},
 		"no Ready proxy, a lower weight": {at20, 20, ackedReport(at20, 0), false},
 	}
