@@ -65,7 +65,12 @@ func TestAdmission(t *testing.T) {
 		return func(_, _, container map[string]any) { container["securityContext"].(values)[field] = value }
 	}
 	const token, volumes, secrets = "no ServiceAccount and no token", "the volumes of proxies are ConfigMaps", "no Secrets"
-	const node, privileges = "of their node", "no privileges"
+	const node, privileges, restrictions = "of their node", "no privileges", "the restrictions of their runtime"
+	const scheduler = "the scheduler selects the nodes"
+	ofPod := func(field string, value any) func(deployment, pod, container map[string]any) {
+		return func(_, pod, _ map[string]any) { pod["securityContext"].(values)[field] = value }
+	}
+	unconfined := values{"type": "Unconfined"}
 	secret := values{"name": "keys"}
 	projected := func(sources ...any) func(deployment, pod, container map[string]any) {
 		return hasVolume("projected", values{"sources": sources})
@@ -105,13 +110,30 @@ func TestAdmission(t *testing.T) {
 			"secretKeyRef": values{"name": "keys", "key": "a"},
 		}}}), secrets},
 		// The API server of the tests rejects privileged containers of any user.
-		"escalation":             {security("allowPrivilegeEscalation", true), privileges},
-		"a capability":           {security("capabilities", values{"add": []any{"NET_ADMIN"}}), privileges},
-		"root in a container":    {security("runAsNonRoot", false), privileges},
-		"root":                   {pod("securityContext", values{}), privileges},
-		"an init container":      {pod("initContainers", []any{values{"name": "a", "image": "b"}}), privileges},
-		"no security context":    {func(_, _, container values) { delete(container, "securityContext") }, privileges},
-		"no security of the Pod": {func(_, pod, _ values) { delete(pod, "securityContext") }, privileges},
+		"escalation":                  {security("allowPrivilegeEscalation", true), privileges},
+		"a capability":                {security("capabilities", values{"add": []any{"NET_ADMIN"}}), privileges},
+		"root in a container":         {security("runAsNonRoot", false), privileges},
+		"root":                        {pod("securityContext", values{}), privileges},
+		"an init container":           {pod("initContainers", []any{values{"name": "a", "image": "b"}}), privileges},
+		"no security context":         {func(_, _, container values) { delete(container, "securityContext") }, privileges},
+		"no security of the Pod":      {func(_, pod, _ values) { delete(pod, "securityContext") }, privileges},
+		"the user root":               {security("runAsUser", 0), restrictions},
+		"the user root in the Pod":    {ofPod("runAsUser", 0), restrictions},
+		"the group of root":           {security("runAsGroup", 0), restrictions},
+		"more groups":                 {ofPod("supplementalGroups", []any{0}), restrictions},
+		"a kernel parameter":          {ofPod("sysctls", []any{values{"name": "kernel.shm_rmid_forced", "value": "1"}}), restrictions},
+		"every system call":           {security("seccompProfile", unconfined), restrictions},
+		"every system call, Pod":      {ofPod("seccompProfile", unconfined), restrictions},
+		"no AppArmor":                 {security("appArmorProfile", unconfined), restrictions},
+		"the default seccomp profile": {security("seccompProfile", values{"type": "RuntimeDefault"}), ""},
+		"a node":                      {pod("nodeName", "control-plane"), scheduler},
+		"every taint":                 {pod("tolerations", []any{values{"operator": "Exists"}}), scheduler},
+		"a taint of control planes": {
+			pod("tolerations", []any{values{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}}),
+			scheduler,
+		},
+		"a system priority": {pod("priorityClassName", "system-node-critical"), scheduler},
+		"a priority":        {pod("priorityClassName", "routing"), ""},
 		"a second container with a Secret": {func(_, pod, container values) {
 			second := values{
 				"name": "b", "image": "b", "envFrom": []any{values{"secretRef": secret}},

@@ -17,12 +17,16 @@ const hostPolicyFile = "../../examples/shared-fleet-hosts/policy.yaml"
 // createIn creates an HTTPScaledObject with hosts in a fleet, "" for that of its namespace. It returns the rejection.
 func (c *cluster) createIn(t *testing.T, namespace, name, fleet string, hosts ...string) string {
 	t.Helper()
+	annotations := "{}"
+	if fleet != "" {
+		annotations = fmt.Sprintf("{http.kedify.io/fleet: %q}", fleet)
+	}
 	body, err := yaml.YAMLToJSON(fmt.Appendf(nil, `
 apiVersion: http.keda.sh/v1alpha1
 kind: HTTPScaledObject
-metadata: {name: %s, annotations: {http.kedify.io/fleet: %q}}
+metadata: {name: %s, annotations: %s}
 spec: {hosts: ["%s"], scaleTargetRef: {service: shop, port: 80}}
-`, name, fleet, strings.Join(hosts, `", "`)))
+`, name, annotations, strings.Join(hosts, `", "`)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +66,7 @@ func TestHostPolicy(t *testing.T) {
 		"any-host":        {shop, "shared", []string{"shop.example.com", "*"}, "*"},
 		"similar-suffix":  {shop, "shared", []string{"myshop.example.com"}, "myshop.example.com"},
 		"other-spelling":  {other, "shared", []string{"SHOP.example.com.", "b.test:80"}, "SHOP.example.com., b.test:80"},
+		"invalid-fleet":   {other, "Shared", []string{"shop.example.com"}, "shop.example.com"},
 		"own-fleet":       {other, "", []string{"shop.example.com", "*"}, ""},
 	} {
 		got := shared.createIn(t, test.namespace, name, test.fleet, test.hosts...)

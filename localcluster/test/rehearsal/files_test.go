@@ -65,7 +65,7 @@ func (r *rehearsed) testFiles(t *testing.T) {
 		"kedify-http-" + r.version + ".tgz",
 	}
 	for _, binary := range binaries() {
-		want = append(want, executable(binary), binary+".cdx.json")
+		want = append(want, executable(binary), executable(binary)+".cdx.json")
 	}
 	for _, platform := range platforms(kubectlPlugin) {
 		want = append(want, archive(platform))
@@ -129,7 +129,7 @@ func value(info *debug.BuildInfo, key string) string {
 func (r *rehearsed) testBills(t *testing.T) {
 	licenses := string(content(t, r.asset(thirdParty)))
 	for _, binary := range binaries() {
-		checkBill(t, r.asset(binary+".cdx.json"), licenses)
+		checkBill(t, r.asset(executable(binary)+".cdx.json"), licenses)
 	}
 }
 
