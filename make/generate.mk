@@ -45,7 +45,8 @@ RECORDING := docs/pictures/dashboards.txt
 .PHONY: dashboards-run
 dashboards-run: tools-cluster ## [root, 8 min] run the demo, record the metrics of the components, and draw the dashboards from them
 	$(COMPILE) go -C tools/promrules build -buildvcs=false -o $(CLUSTER_BIN)/promrules .
-	CLUSTER_STATUS='$(CLUSTER) status --output json' $(CLUSTER_BIN)/promrules record $(RECORDING) -- $(MAKE) --no-print-directory demo
+	result=0; CLUSTER_STATUS='$(CLUSTER) status --output json' $(CLUSTER_BIN)/promrules record $(RECORDING) -- \
+		$(MAKE) --no-print-directory demo ARGS=--keep || result=1; $(CLUSTER) down; exit $$result
 	@$(MAKE) --no-print-directory dashboards-picture
 
 .PHONY: dashboards-picture

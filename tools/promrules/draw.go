@@ -186,14 +186,25 @@ func (p panel) drawLines(out *strings.Builder, lines []line, area plot) {
 			area.x(at.UnixMilli()), panelTitle+area.height+14, at.Unix()/60)
 	}
 	base := map[int64]float64{}
-	x := marginLeft
 	for i, each := range lines {
-		color := colors()[i%len(colors())]
-		p.drawLine(out, each, area, base, color)
-		fmt.Fprintf(out, `<rect x="%d" y="%.1f" width="12" height="4" fill="%s"/>`, x, panelTitle+area.height+25, color)
-		fmt.Fprintf(out, `<text x="%d" y="%.1f">%s</text>`+"\n", x+18, panelTitle+area.height+31,
-			html.EscapeString(each.name))
-		x += 28 + 6*len(each.name)
+		p.drawLine(out, each, area, base, colors()[i%len(colors())])
+	}
+	drawLegend(out, lines, panelTitle+area.height+31, marginLeft+area.width)
+}
+
+// drawLegend draws the names of the series at a height, as many as are left of end.
+func drawLegend(out *strings.Builder, lines []line, y, end float64) {
+	const sign, letter = 30, 6.4 // the widths of a color and of a letter
+	x := float64(marginLeft)
+	for i, each := range lines {
+		width := sign + letter*float64(len(each.name))
+		if x+width > end {
+			fmt.Fprintf(out, `<text class="faint" x="%.0f" y="%.1f">+ %d</text>`+"\n", x, y, len(lines)-i)
+			return
+		}
+		fmt.Fprintf(out, `<rect x="%.0f" y="%.1f" width="12" height="4" fill="%s"/>`, x, y-6, colors()[i%len(colors())])
+		fmt.Fprintf(out, `<text x="%.0f" y="%.1f">%s</text>`+"\n", x+18, y, html.EscapeString(each.name))
+		x += width
 	}
 }
 

@@ -25,8 +25,8 @@ const statusVariable = "CLUSTER_STATUS"
 // metricsPort is the port of the components' metrics.
 const metricsPort = "2223"
 
-// record scrapes the components of the embedded cluster until a command ends, and writes the samples to a file. It
-// fails if the command fails.
+// record scrapes the components of the embedded cluster until a command ends, and for a rateInterval longer. Then it
+// writes the samples to a file. It fails if the command fails.
 func record(ctx context.Context, file string, command []string) error {
 	running := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the user's command
 	running.Stdout, running.Stderr = os.Stdout, os.Stderr
@@ -40,21 +40,25 @@ func record(ctx context.Context, file string, command []string) error {
 	defer source.close()
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	for {
+	for remaining := int(rateInterval / interval); remaining > 0; {
 		select {
 		case err := <-ended:
 			if err != nil {
 				return fmt.Errorf("%s: %w", strings.Join(command, " "), err)
 			}
-			return samples.write(file)
+			ended = nil
 		case <-ticker.C:
 			read, err := source.scrape(ctx)
 			if err != nil {
 				source.close() // the cluster starts or stops
 			}
 			samples.add(read)
+			if ended == nil {
+				remaining--
+			}
 		}
 	}
+	return samples.write(file)
 }
 
 // target is the API server of the embedded cluster, behind kubectl proxy. The zero value connects at the first scrape.
