@@ -32,8 +32,8 @@ func addOn(t *testing.T) string {
 	return string(out)
 }
 
-// TestNextToTheHTTPAddOn installs the KEDA HTTP add-on by its own manifests. No component is installed next to it, in no
-// namespace, and doctor reports it next to components. A router without components is installed.
+// TestNextToTheHTTPAddOn installs the KEDA HTTP add-on by its own manifests. No component is installed next to it, in
+// no namespace, and doctor reports it next to components. A router without components is installed.
 func TestNextToTheHTTPAddOn(t *testing.T) {
 	if os.Getenv(addOnVariable) == "" {
 		return
@@ -105,8 +105,8 @@ func (b *bareCluster) refuses(t *testing.T, reason string) {
 	}
 }
 
-// patchFinalizers types the command of docs/how-to/migrate.md that removes the finalizers of the add-on's operator: until
-// then, an object is not deleted.
+// patchFinalizers types the command of docs/how-to/migrate.md that removes the finalizers of the add-on's operator:
+// until then, an object is not deleted.
 func (b *bareCluster) patchFinalizers(t *testing.T) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/how-to/migrate.md")

@@ -132,7 +132,8 @@ func checkChart(folder string) error {
 	return nil
 }
 
-// checkAddOn returns an error if the source of the add-on is missing: the tests of docs/how-to/migrate.md would be skipped.
+// checkAddOn returns an error if the source of the add-on is missing: the tests of docs/how-to/migrate.md would be
+// skipped.
 func checkAddOn(folder string) error {
 	if _, err := os.Stat(filepath.Join(folder, "config", "default", "kustomization.yaml")); folder == "" || err != nil {
 		return fmt.Errorf("ADD_ON: %q is not the source of the KEDA HTTP add-on: "+

@@ -15,7 +15,8 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// newEngine returns an engine that evaluates expressions as Prometheus does with its default flags. The caller closes it.
+// newEngine returns an engine that evaluates expressions as Prometheus does with its default flags. The caller closes
+// it.
 func newEngine() *promql.Engine {
 	return promql.NewEngine(promql.EngineOpts{
 		MaxSamples: 1_000_000, Timeout: time.Hour, EnableAtModifier: true, EnableNegativeOffset: true,
@@ -27,8 +28,9 @@ func newEngine() *promql.Engine {
 // storages, which would double the number of packages to compile.
 type database []storage.Series
 
-// newSeries returns a series with a sample in each interval, from time 0, in Prometheus' notation: NAME{LABELS} SAMPLES.
-// If isScraped is set, an omitted sample ends the series, as it does in Prometheus when a target lacks it.
+// newSeries returns a series with a sample in each interval, from time 0. The text is in Prometheus' notation:
+// NAME{LABELS} SAMPLES. If isScraped is set, an omitted sample ends the series, as it does in Prometheus when a target
+// lacks it.
 func newSeries(text string, interval time.Duration, isScraped bool) (storage.Series, error) {
 	name, values, err := parser.NewParser(parser.Options{}).ParseSeriesDesc(text)
 	if err != nil {

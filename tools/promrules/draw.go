@@ -57,7 +57,8 @@ func draw(ctx context.Context, board dashboard, made recording) (string, error) 
 	if object := e.values["$httpscaledobject"]; object != "" {
 		title += ": HTTPScaledObject " + e.values["$namespace"] + "/" + object
 	}
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[2]d" width="%[1]d" height="%[2]d" role="img" aria-labelledby="title">
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %[1]d %[2]d" width="%[1]d" height="%[2]d"
+	role="img" aria-labelledby="title">
 <title id="title">%[3]s</title>
 <style>
 text { font: 12px system-ui, sans-serif; fill: #333 }

@@ -28,7 +28,8 @@ func recorded(t *testing.T) recording {
 	return made
 }
 
-// TestPictures: each query of the dashboards has a result in the recorded run, and the pictures in docs are the results.
+// TestPictures: each query of the dashboards has a result in the recorded run, and the pictures in docs are the
+// results.
 func TestPictures(t *testing.T) {
 	made := recorded(t)
 	for _, file := range boards(t) {

@@ -92,8 +92,8 @@ func (s *scrapes) write(file string) error {
 		return errEmpty
 	}
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "# Metrics of the components during a run of `make demo`, by `make dashboards-run`: one sample every "+
-		"%s.\n# scrapes: %d\n", interval, last-first)
+	fmt.Fprintf(&out, "# Metrics of the components during a run of `make demo`, by `make dashboards-run`: one sample "+
+		"every %s.\n# scrapes: %d\n", interval, last-first)
 	for _, name := range sortedKeys(s.values) {
 		values := s.values[name][min(first, len(s.values[name])):]
 		for len(values) < last-first { // a copy is made if values shares its array

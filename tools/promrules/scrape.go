@@ -92,8 +92,9 @@ func (t *target) connect(ctx context.Context) error {
 	if status.Kubeconfig == "" {
 		return fmt.Errorf("the cluster is %s", status.State)
 	}
+	kubectl := filepath.Join(status.Bin, "kubectl")
 	//nolint:gosec // the cluster's own program
-	proxy := exec.CommandContext(ctx, filepath.Join(status.Bin, "kubectl"), "--kubeconfig", status.Kubeconfig, "proxy", "--port=0")
+	proxy := exec.CommandContext(ctx, kubectl, "--kubeconfig", status.Kubeconfig, "proxy", "--port=0")
 	out, err := proxy.StdoutPipe()
 	if err == nil {
 		err = proxy.Start()

@@ -96,7 +96,10 @@ func TestOtherProduct(t *testing.T) {
 			map[string]string{name: "http-add-on", component: "interceptor"},
 			"keda-add-ons-http-interceptor", facts.ProductAddOn,
 		},
-		{"Kedify's agent", map[string]string{name: "kedify-agent", component: "manager"}, "kedify-agent", facts.ProductKedify},
+		{
+			"Kedify's agent", map[string]string{name: "kedify-agent", component: "manager"}, "kedify-agent",
+			facts.ProductKedify,
+		},
 		{"ours", map[string]string{name: "http-add-on", component: "agent", partOf: "kedify-http"}, "kedify-http-agent", ""},
 		{
 			"ours with the account of the add-on",
