@@ -62,7 +62,7 @@ spec:
   selector: {matchLabels: {control-plane: kedify-agent}}
   template:
     metadata: {labels: {control-plane: kedify-agent}}
-    spec: {serviceAccountName: kedify-agent, containers: [{name: manager, image: "ghcr.io/kedify/agent:v0.0.0"}]}`)
+    spec: {serviceAccountName: kedify-agent, containers: [{name: manager, image: manager}]}`)
 	b.refuses(t, "Deployment keda/kedify-agent belongs to Kedify's agent")
 }
 
