@@ -97,8 +97,9 @@ func TestOtherProduct(t *testing.T) {
 			"keda-add-ons-http-interceptor", facts.ProductAddOn,
 		},
 		{
-			"Kedify's agent", map[string]string{name: "kedify-agent", component: "manager"}, "kedify-agent",
-			facts.ProductKedify,
+			"Kedify's agent",
+			map[string]string{name: "kedify-agent", component: "manager"},
+			"kedify-agent", facts.ProductKedify,
 		},
 		{"ours", map[string]string{name: "http-add-on", component: "agent", partOf: "kedify-http"}, "kedify-http-agent", ""},
 		{
@@ -108,7 +109,8 @@ func TestOtherProduct(t *testing.T) {
 		},
 		{
 			"ours of an earlier version, with an account of the user",
-			map[string]string{name: "http-add-on", component: "scaler"}, "custom", "",
+			map[string]string{name: "http-add-on", component: "scaler"},
+			"custom", "",
 		},
 		{"KEDA", map[string]string{name: "keda-operator", partOf: "keda-operator"}, "keda-operator", ""},
 		{"no labels", nil, "keda-add-ons-http-operator", ""},
