@@ -2,7 +2,7 @@
 
 # The stages are in tools/ci/stages.go. CI_ARGS=--list prints them, --fresh ignores the cache, --only=unit,demo selects some.
 CI_ARGS ?=
-CI = $(COMPILE) go build -buildvcs=false -o $(CLUSTER_BIN)/ci ./tools/ci && exec $(CLUSTER_BIN)/ci --cache '$(CACHE)' --chart '$(CHART)' $(CI_ARGS)
+CI = $(COMPILE) go build -buildvcs=false -o $(CLUSTER_BIN)/ci ./tools/ci && exec $(CLUSTER_BIN)/ci --cache '$(CACHE)' --chart '$(CHART)' --add-on '$(ADD_ON)' $(CI_ARGS)
 
 .PHONY: ci
 ci: ## [root, 12 min] run the checks that decide whether a change lands (.ci/run)

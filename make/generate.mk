@@ -37,7 +37,21 @@ test-site: site ## check that every link of the site works, and that it loads no
 
 .PHONY: test-rules
 test-rules: ## [3 min once] evaluate the alerts and the queries of the dashboards with Prometheus' own code, and decode the objects of its operator
-	cd tools/promrules && $(COMPILE) go run . $(CURDIR)/config/prometheus/rules.yaml && $(COMPILE) $(TESTS) .
+	cd tools/promrules && $(COMPILE) go run . rules $(CURDIR)/config/prometheus/rules.yaml && $(COMPILE) $(TESTS) .
+
+# The metrics of a run, from which the pictures of the dashboards are drawn.
+RECORDING := docs/pictures/dashboards.txt
+
+.PHONY: dashboards-run
+dashboards-run: tools-cluster ## [root, 8 min] run the demo, record the metrics of the components, and draw the dashboards from them
+	$(COMPILE) go -C tools/promrules build -buildvcs=false -o $(CLUSTER_BIN)/promrules .
+	result=0; CLUSTER_STATUS='$(CLUSTER) status --output json' $(CLUSTER_BIN)/promrules record $(RECORDING) -- \
+		$(MAKE) --no-print-directory demo ARGS=--keep || result=1; $(CLUSTER) down; exit $$result
+	@$(MAKE) --no-print-directory dashboards-picture
+
+.PHONY: dashboards-picture
+dashboards-picture: ## draw the pictures of the dashboards in docs, from the recorded run
+	cd tools/promrules && $(COMPILE) go run . draw $(CURDIR)/$(RECORDING) $(CURDIR)/docs/pictures $(CURDIR)/config/grafana/*.json
 
 # The packages whose tests define -update; go test fails without it. Those that write pages are in reference.
 GOLDEN = $(addprefix ./,$(filter-out test/% internal/cli/doctor,$(shell grep -rl --include='*_test.go' 'flag.Bool."update"' internal cmd e2e | xargs -n 1 dirname | sort -u)))

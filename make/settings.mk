@@ -50,3 +50,5 @@ RUN ?=
 SHUFFLE ?=
 # The folder of argo-helm's chart argo-rollouts: the tests of Option A in docs/how-to/install-plugins.md need it.
 CHART ?= $(wildcard $(CURDIR)/../shared/peers/argo-rollouts)
+# The folder with the source of the KEDA HTTP add-on: the tests of docs/how-to/migrate.md need its manifests.
+ADD_ON ?= $(wildcard $(CURDIR)/../shared/peers/http-add-on)

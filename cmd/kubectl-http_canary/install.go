@@ -178,6 +178,9 @@ func (i *installOptions) run(ctx context.Context, out io.Writer) error {
 	if cluster.Controller == nil {
 		return errNoController
 	}
+	if err := i.checkProducts(cluster); err != nil {
+		return err
+	}
 	entries, err := i.entries(ctx, cluster)
 	if err != nil {
 		return err
@@ -198,6 +201,24 @@ func (i *installOptions) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	return i.verify(ctx, out, client)
+}
+
+// errOtherProduct reports a product that must not run next to the components.
+var errOtherProduct = errors.New("changes the same HTTPScaledObjects as the components: remove it first " +
+	"(docs/how-to/migrate.md)")
+
+// checkProducts returns an error if components would be installed next to a product that changes the same objects. The
+// routers alone can be.
+func (i *installOptions) checkProducts(cluster *facts.Facts) error {
+	if i.print || len(i.components) == 0 {
+		return nil
+	}
+	var failed error
+	for _, other := range cluster.Others {
+		name := manifests.Reference{Kind: "Deployment", Namespace: other.Namespace, Name: other.Name}
+		failed = errors.Join(failed, fmt.Errorf("%s belongs to %s, which %w", name, facts.OtherProduct(other), errOtherProduct))
+	}
+	return failed
 }
 
 // errNoController reports that the Argo Rollouts controller is not installed.

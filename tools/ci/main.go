@@ -38,7 +38,7 @@ type options struct {
 	tier         string
 	fresh, lists bool
 	cacheFolder  string
-	chart        string
+	chart, addOn string
 }
 
 // parse reads the command line.
@@ -57,6 +57,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.cacheFolder, "cache", "", "`folder` of logs and records")
 	flags.StringVar(&o.chart, "chart", "",
 		"`folder` of argo-helm's chart argo-rollouts, which the tiers landing and full need")
+	flags.StringVar(&o.addOn, "add-on", "",
+		"`folder` with the source of the KEDA HTTP add-on, which the tiers landing and full need")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err
 	}
@@ -108,7 +110,7 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	root, err := os.Getwd()
 	if err == nil && o.tier != "quick" {
-		err = checkChart(o.chart)
+		err = errors.Join(checkChart(o.chart), checkAddOn(o.addOn))
 	}
 	if err == nil {
 		err = runTier(ctx, o, root, stdout)
@@ -126,6 +128,16 @@ func checkChart(folder string) error {
 	if _, err := os.Stat(filepath.Join(folder, "Chart.yaml")); folder == "" || err != nil {
 		return fmt.Errorf("CHART: %q is not the folder of argo-helm's chart argo-rollouts: "+
 			"clone argo-helm, and set CHART=argo-helm/charts/argo-rollouts", folder)
+	}
+	return nil
+}
+
+// checkAddOn returns an error if the source of the add-on is missing: the tests of docs/how-to/migrate.md would be
+// skipped.
+func checkAddOn(folder string) error {
+	if _, err := os.Stat(filepath.Join(folder, "config", "default", "kustomization.yaml")); folder == "" || err != nil {
+		return fmt.Errorf("ADD_ON: %q is not the source of the KEDA HTTP add-on: "+
+			"clone kedacore/http-add-on, and set ADD_ON=http-add-on", folder)
 	}
 	return nil
 }

@@ -233,6 +233,23 @@ func TestTheChartIsAPrerequisite(t *testing.T) {
 	}
 }
 
+// TestTheAddOnIsAPrerequisite checks the same for the source of the KEDA HTTP add-on.
+func TestTheAddOnIsAPrerequisite(t *testing.T) {
+	folder := t.TempDir()
+	for _, missing := range []string{"", folder} {
+		if err := checkAddOn(missing); err == nil || !strings.Contains(err.Error(), "set ADD_ON=") {
+			t.Errorf("%q: %v", missing, err)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(folder, "config", "default"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(folder, "config", "default", "kustomization.yaml"), "resources: []\n")
+	if err := checkAddOn(folder); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCommandLine(t *testing.T) {
 	tests := []struct {
 		args        []string

@@ -85,7 +85,7 @@ func landing() []Stage {
 		{
 			Name: "alerts", Make: []string{"test-rules"}, After: []string{"parts"}, Inputs: []string{
 				"tools/promrules", "config/prometheus", "config/grafana", "test/chart/testdata", "docs/how-to/monitoring.md",
-				"docs/how-to/upgrade.md", "Makefile", "make",
+				"docs/how-to/upgrade.md", "docs/pictures", "Makefile", "make",
 			},
 		},
 		{

@@ -63,7 +63,11 @@ func load(t *testing.T, steady, changes series) storage.Queryable {
 	var data database
 	for name, samples := range all {
 		if samples != nil {
-			data = append(data, newSeries(t, name+" "+samplesOf(samples)))
+			one, err := newSeries(name+" "+samplesOf(samples), time.Minute, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data = append(data, one)
 		}
 	}
 	return data
@@ -83,6 +87,18 @@ func samplesOf(value any) string {
 	default:
 		return fmt.Sprintf("%v+0x%d", samples, minutes)
 	}
+}
+
+// startEngine returns an engine, and closes it at the end of the test.
+func startEngine(t *testing.T) *promql.Engine {
+	t.Helper()
+	engine := newEngine()
+	t.Cleanup(func() {
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return engine
 }
 
 // evaluate returns the result of an expression at a minute.
@@ -160,7 +176,7 @@ func alerts(t *testing.T) (all []rule) {
 // firing returns the alerts that fire in a state, with the first minute of each.
 func firing(t *testing.T, data storage.Queryable) map[string]int {
 	t.Helper()
-	engine := newEngine(t)
+	engine := startEngine(t)
 	found := map[string]int{}
 	for _, alert := range alerts(t) {
 		if minute := fires(t, engine, data, alert); minute >= 0 {

@@ -1,37 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
-
-// dashboard is the tested part of a Grafana dashboard.
-type dashboard struct {
-	UID    string `json:"uid"`
-	Title  string `json:"title"`
-	Panels []struct {
-		ID          int    `json:"id"`
-		Title       string `json:"title"`
-		Description string `json:"description"`
-		GridPos     struct {
-			H, W, X, Y int
-		} `json:"gridPos"`
-		Targets []struct {
-			Expr         string `json:"expr"`
-			LegendFormat string `json:"legendFormat"`
-		} `json:"targets"`
-	} `json:"panels"`
-	Templating struct {
-		List []struct {
-			Name, Type string
-			Definition string
-		} `json:"list"`
-	} `json:"templating"`
-}
 
 // variables are values of the variables of the dashboards, for an object of the steady state.
 func variables() map[string]string {
@@ -41,13 +16,21 @@ func variables() map[string]string {
 // withValues replaces variables. None may be left.
 func withValues(t *testing.T, expression string) string {
 	t.Helper()
-	for name, value := range variables() {
-		expression = strings.ReplaceAll(expression, name, value)
+	expanded, err := expand(expression, variables())
+	if err != nil {
+		t.Error(err)
 	}
-	if strings.Contains(expression, "$") {
-		t.Errorf("%s: a variable has no value", expression)
+	return expanded
+}
+
+// boards returns the files of the dashboards.
+func boards(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../../config/grafana/*.json")
+	if err != nil || len(files) != 2 {
+		t.Fatalf("dashboards: %v, %v, want 2", files, err)
 	}
-	return expression
+	return files
 }
 
 // TestDashboards: Prometheus evaluates each query of the dashboards, and each has a result in the steady state. Legends
@@ -55,24 +38,12 @@ func withValues(t *testing.T, expression string) string {
 func TestDashboards(t *testing.T) {
 	steady := decode[states](t, "testdata/alerts.yaml").Steady
 	data := load(t, steady, nil)
-	engine := newEngine(t)
-	files, err := filepath.Glob("../../config/grafana/*.json")
-	if err != nil || len(files) != 2 {
-		t.Fatalf("dashboards: %v, %v, want 2", files, err)
-	}
+	engine := startEngine(t)
 	legend := regexp.MustCompile(`\{\{(\w+)\}\}`)
-	variable := regexp.MustCompile(`^label_values\((.+), (\w+)\)$`)
-	for _, file := range files {
-		raw, err := os.ReadFile(file)
+	for _, file := range boards(t) {
+		board, err := readDashboard(file)
 		if err != nil {
 			t.Fatal(err)
-		}
-		var board dashboard
-		if err := json.Unmarshal(raw, &board); err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		if board.UID == "" || board.Title == "" || len(board.Panels) == 0 {
-			t.Errorf("%s: no uid, title or panels", file)
 		}
 		ids := map[int]bool{}
 		for _, panel := range board.Panels {
@@ -98,14 +69,14 @@ func TestDashboards(t *testing.T) {
 			if each.Type != "query" {
 				continue
 			}
-			parts := variable.FindStringSubmatch(each.Definition)
-			if parts == nil {
-				t.Errorf("%s: variable %s: %q is not label_values(SERIES, LABEL)", file, each.Name, each.Definition)
+			selected, label, err := each.selector()
+			if err != nil {
+				t.Errorf("%s: %v", file, err)
 				continue
 			}
 			found := false
-			for _, sample := range evaluate(t, engine, data, withValues(t, parts[1]), minutes) {
-				found = found || sample.Metric.Get(parts[2]) == variables()["$"+each.Name]
+			for _, sample := range evaluate(t, engine, data, withValues(t, selected), minutes) {
+				found = found || sample.Metric.Get(label) == variables()["$"+each.Name]
 			}
 			if !found {
 				t.Errorf("%s: variable %s has no value %s", file, each.Name, variables()["$"+each.Name])
@@ -122,7 +93,7 @@ func TestDocumentedQueries(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := load(t, decode[states](t, "testdata/alerts.yaml").Steady, nil)
-	engine := newEngine(t)
+	engine := startEngine(t)
 	_, section, _ := strings.Cut(string(raw), "\n## Useful queries\n")
 	rows := regexp.MustCompile("(?m)^\\| [^|]+ \\| `(.+)` \\|$").FindAllStringSubmatch(section, -1)
 	if len(rows) < 5 {
@@ -146,7 +117,7 @@ func TestQueryOfUpgrade(t *testing.T) {
 	if len(queries) != 1 {
 		t.Fatalf("%d queries, want 1", len(queries))
 	}
-	engine := newEngine(t)
+	engine := startEngine(t)
 	for _, labels := range []string{
 		`object_namespace="shop",httpscaledobject="app",backend="app-canary"`,
 		`namespace="shop",httpscaledobject="app",service="app-canary"`,

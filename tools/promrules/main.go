@@ -1,89 +1,72 @@
-// Command promrules parses files of alerting rules as Prometheus does, and reports the rules that it would reject.
+// Command promrules reads alerts and dashboards as Prometheus does.
+//
+//	promrules rules FILE...              report the alerting rules that Prometheus would reject
+//	promrules record FILE -- COMMAND...  scrape the components of the embedded cluster while a command runs
+//	promrules draw FILE FOLDER BOARD...  draw Grafana dashboards from a recording, one SVG file each
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"text/template"
-	"time"
-
-	"github.com/prometheus/prometheus/promql/parser"
-	"go.yaml.in/yaml/v3"
+	"os/signal"
+	"path/filepath"
+	"strings"
 )
 
-// rules is a file of rules.
-type rules struct {
-	Groups []struct {
-		Name  string `yaml:"name"`
-		Rules []rule `yaml:"rules"`
-	} `yaml:"groups"`
-}
-
-// rule is an alert.
-type rule struct {
-	Alert       string            `yaml:"alert"`
-	Expr        string            `yaml:"expr"`
-	For         string            `yaml:"for"`
-	Labels      map[string]string `yaml:"labels"`
-	Annotations map[string]string `yaml:"annotations"`
-}
+// errUsage is the error of invalid arguments.
+var errUsage = errors.New("usage: promrules rules FILE..., promrules record FILE -- COMMAND..., " +
+	"or promrules draw FILE FOLDER BOARD")
 
 func main() {
-	count, err := 0, error(nil)
-	for _, file := range os.Args[1:] {
-		read, problem := check(file)
-		count += read
-		err = errors.Join(err, problem)
-	}
-	if err == nil && count == 0 {
-		err = errors.New("no rules: specify a file of rules")
-	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, "promrules:", err)
 		os.Exit(1)
 	}
-	fmt.Printf("%d valid rules\n", count)
 }
 
-// check checks a file, and returns the number of its rules.
-func check(file string) (count int, err error) {
-	input, err := os.Open(file)
+// run runs the command line.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	switch {
+	case len(args) > 1 && args[0] == "rules":
+		return checkRules(args[1:], out)
+	case len(args) > 3 && args[0] == "record" && args[2] == "--":
+		return record(ctx, args[1], args[3:])
+	case len(args) > 3 && args[0] == "draw":
+		return drawAll(ctx, args[1], args[2], args[3:])
+	default:
+		return errUsage
+	}
+}
+
+// drawAll draws each dashboard into FOLDER/dashboard-NAME.svg.
+func drawAll(ctx context.Context, file, folder string, boards []string) error {
+	made, err := readRecording(file)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	defer input.Close()
-	var read rules
-	decoder := yaml.NewDecoder(input)
-	decoder.KnownFields(true) // as Prometheus does
-	if err := decoder.Decode(&read); err != nil {
-		return 0, fmt.Errorf("%s: %w", file, err)
-	}
-	for _, group := range read.Groups {
-		for _, each := range group.Rules {
-			count++
-			if problem := each.check(); problem != nil {
-				err = errors.Join(err, fmt.Errorf("%s: group %s: alert %s: %w", file, group.Name, each.Alert, problem))
-			}
+	for _, name := range boards {
+		board, err := readDashboard(name)
+		if err != nil {
+			return err
+		}
+		picture, err := draw(ctx, board, made)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := os.WriteFile(pictureOf(folder, name), []byte(picture), 0o644); err != nil { //nolint:gosec // a document
+			return err
 		}
 	}
-	return count, err
+	return nil
 }
 
-// check checks an alert.
-func (r rule) check() error {
-	_, err := parser.NewParser(parser.Options{}).ParseExpr(r.Expr)
-	if r.Alert == "" {
-		err = errors.Join(err, errors.New("it has no name"))
-	}
-	if r.For != "" {
-		_, problem := time.ParseDuration(r.For)
-		err = errors.Join(err, problem)
-	}
-	for name, text := range r.Annotations {
-		// Prometheus prepends these definitions to each template.
-		_, problem := template.New(name).Parse(`{{$labels := .Labels}}{{$value := .Value}}` + text)
-		err = errors.Join(err, problem)
-	}
-	return err
+// pictureOf returns the file with the picture of a dashboard.
+func pictureOf(folder, board string) string {
+	return filepath.Join(folder, "dashboard-"+strings.TrimSuffix(filepath.Base(board), ".json")+".svg")
 }

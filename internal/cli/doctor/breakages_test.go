@@ -291,6 +291,22 @@ func applications() []breakage {
 			fix: "config/crd",
 		},
 		{
+			name: "the KEDA HTTP add-on", change: change(func(f *facts.Facts) {
+				for _, name := range []string{"keda-add-ons-http-interceptor", "keda-add-ons-http-operator"} {
+					f.Others = append(f.Others, otherDeployment("add-on", name, "http-add-on", "keda"))
+				}
+			}),
+			code: doctor.OtherProductInstalled, object: "Deployment add-on/keda-add-ons-http-interceptor",
+			message: "belongs to the KEDA HTTP add-on", fix: "docs/how-to/migrate.md",
+		},
+		{
+			name: "Kedify's agent", change: change(func(f *facts.Facts) {
+				f.Others = append(f.Others, otherDeployment("keda", "kedify-agent", "kedify-agent", ""))
+			}),
+			code: doctor.OtherProductInstalled, object: "Deployment keda/kedify-agent",
+			message: "belongs to Kedify's agent", fix: "docs/how-to/migrate.md",
+		},
+		{
 			name: "no interceptor", change: change(func(f *facts.Facts) { f.Interceptor = nil }),
 			code: doctor.InterceptorNotFound, object: "Deployment keda/keda-add-ons-http-interceptor",
 			fix: "config/interceptor",
@@ -378,4 +394,22 @@ func routeCondition(at int, reason, message string) func(*testing.T, *facts.Fact
 		condition["status"], condition["reason"], condition["observedGeneration"] = "False", reason, int64(4)
 		condition["message"] = message
 	})
+}
+
+// otherDeployment returns a Deployment of another product.
+func otherDeployment(namespace, name, labelName, partOf string) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{
+		facts.LabelName: labelName, facts.LabelPartOf: partOf,
+	}}}
+}
+
+// TestOtherProductWithoutComponents: the routers alone may run next to other products.
+func TestOtherProductWithoutComponents(t *testing.T) {
+	t.Parallel()
+	cluster := &facts.Facts{Others: []*appsv1.Deployment{otherDeployment("keda", "kedify-agent", "kedify-agent", "")}}
+	for _, finding := range doctor.Examine(cluster) {
+		if finding.Code == doctor.OtherProductInstalled {
+			t.Errorf("finding %+v", finding)
+		}
+	}
 }

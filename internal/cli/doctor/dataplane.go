@@ -94,6 +94,29 @@ func crd(cluster *facts.Facts) ([]Finding, bool) {
 	return nil, true
 }
 
+// otherProducts reports products that must not run next to components of this project, one Deployment of each.
+func otherProducts(cluster *facts.Facts) []Finding {
+	if cluster.Interceptor == nil && cluster.Scaler == nil && cluster.Agent == nil {
+		return nil
+	}
+	var findings []Finding
+	seen := map[string]bool{}
+	for _, other := range cluster.Others {
+		product := facts.OtherProduct(other)
+		if seen[product] {
+			continue
+		}
+		seen[product] = true
+		findings = append(findings, Finding{
+			Code: OtherProductInstalled, Severity: Error, Object: objectName("Deployment", other.Namespace, other.Name),
+			Message: fmt.Sprintf("belongs to %s, which changes the same HTTPScaledObjects as the components of this project",
+				product),
+			Fix: "remove one of them (docs/how-to/migrate.md)",
+		})
+	}
+	return findings
+}
+
 // interceptor checks the Deployment of the interceptor.
 func interceptor(cluster *facts.Facts) []Finding {
 	if cluster.Interceptor == nil {

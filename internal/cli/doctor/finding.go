@@ -76,6 +76,7 @@ const (
 
 	CRDNotFound                 Code = "CRDNotFound"
 	CRDOwnedByOther             Code = "CRDOwnedByOther"
+	OtherProductInstalled       Code = "OtherProductInstalled"
 	InterceptorNotFound         Code = "InterceptorNotFound"
 	InterceptorNotReady         Code = "InterceptorNotReady"
 	NoReadyProxy                Code = "NoReadyProxy"
@@ -116,7 +117,8 @@ const (
 func Examine(cluster *facts.Facts) []Finding {
 	var findings []Finding
 	for _, check := range []func(*facts.Facts) []Finding{
-		unreadResources, controller, registration, rollouts, permissions, dataPlane, routes, agent, autoscaling,
+		unreadResources, controller, registration, rollouts, permissions, otherProducts, dataPlane, routes,
+		agent, autoscaling,
 	} {
 		findings = append(findings, check(cluster)...)
 	}

@@ -81,6 +81,8 @@ type Facts struct {
 
 	// Interceptor, Scaler, Agent and Operator (KEDA's) are the Deployments of the data plane and of autoscaling.
 	Interceptor, Scaler, Agent, Operator *appsv1.Deployment
+	// Others are the Deployments of products that must not run next to the components: see [OtherProduct].
+	Others []*appsv1.Deployment
 	// Proxies are the Deployments of proxies by namespace.
 	Proxies map[string]*appsv1.Deployment
 	// Webhook is the webhook of the agent.

@@ -39,6 +39,32 @@ func Component(deployment *appsv1.Deployment) string {
 	return ""
 }
 
+// KedifyAgentName is the value of LabelName of Kedify's agent (github.com/kedify/charts, chart kedify-agent).
+const KedifyAgentName = "kedify-agent"
+
+// The products that change the same HTTPScaledObjects as this project's components.
+const (
+	ProductAddOn  = "the KEDA HTTP add-on"
+	ProductKedify = "Kedify's agent"
+)
+
+// OtherProduct returns the product of a Deployment that must not run next to the components of this project:
+// ProductAddOn or ProductKedify. It is empty for any other Deployment.
+func OtherProduct(deployment *appsv1.Deployment) string {
+	const addOnProduct, addOnAccount = "keda", "keda-add-ons-http-"
+	switch deployment.Labels[LabelName] {
+	case KedifyAgentName:
+		return ProductKedify
+	case ComponentsName:
+		if strings.HasPrefix(deployment.Labels[LabelPartOf], addOnProduct) ||
+			strings.HasPrefix(deployment.Spec.Template.Spec.ServiceAccountName, addOnAccount) &&
+				Component(deployment) == "" {
+			return ProductAddOn
+		}
+	}
+	return ""
+}
+
 // IsAccountOf reports whether a ServiceAccount is that of a component of this project.
 func IsAccountOf(account, component string) bool {
 	name, isOurs := strings.CutPrefix(account, accountPrefix)

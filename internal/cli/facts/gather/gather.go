@@ -215,13 +215,17 @@ func (r *Reader) get(ctx context.Context, request kube.Request, target any) erro
 	})
 }
 
-// deployments finds the Deployments of this project, Argo Rollouts and KEDA by the labels in their manifests and
-// charts, in any namespace.
+// deployments finds the Deployments of this project, Argo Rollouts, KEDA and the products that must not run next to this
+// project, by the labels in their manifests and charts, in any namespace.
 func (r *Reader) deployments(ctx context.Context, cluster *facts.Facts) error {
 	items, err := list[appsv1.Deployment](ctx, r, "apps/v1", "deployments", "",
-		facts.LabelName+" in (argo-rollouts,"+facts.ComponentsName+",keda-operator)")
+		facts.LabelName+" in (argo-rollouts,"+facts.ComponentsName+",keda-operator,"+facts.KedifyAgentName+")")
+	cluster.Others = nil
 	for i := range items {
 		deployment := &items[i]
+		if facts.OtherProduct(deployment) != "" {
+			cluster.Others = append(cluster.Others, deployment)
+		}
 		switch facts.Component(deployment) {
 		case "interceptor":
 			cluster.Interceptor = deployment

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"fmt"
+	"math"
 	"slices"
-	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/storage"
@@ -13,43 +15,44 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// newEngine returns an engine that evaluates expressions as Prometheus does with its default flags.
-func newEngine(t *testing.T) *promql.Engine {
-	t.Helper()
-	engine := promql.NewEngine(promql.EngineOpts{
+// newEngine returns an engine that evaluates expressions as Prometheus does with its default flags. The caller closes
+// it.
+func newEngine() *promql.Engine {
+	return promql.NewEngine(promql.EngineOpts{
 		MaxSamples: 1_000_000, Timeout: time.Hour, EnableAtModifier: true, EnableNegativeOffset: true,
 		Parser: parser.NewParser(parser.Options{}),
 	})
-	t.Cleanup(func() {
-		if err := engine.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return engine
 }
 
 // database has series in memory. Prometheus' own database and package promqltest import the clients of its remote
 // storages, which would double the number of packages to compile.
 type database []storage.Series
 
-// newSeries returns a series with a sample a minute, from minute 0, in Prometheus' notation: NAME{LABELS} SAMPLES.
-func newSeries(t *testing.T, text string) storage.Series {
-	t.Helper()
+// newSeries returns a series with a sample in each interval, from time 0. The text is in Prometheus' notation:
+// NAME{LABELS} SAMPLES. If isScraped is set, an omitted sample ends the series, as it does in Prometheus when a target
+// lacks it.
+func newSeries(text string, interval time.Duration, isScraped bool) (storage.Series, error) {
 	name, values, err := parser.NewParser(parser.Options{}).ParseSeriesDesc(text)
 	if err != nil {
-		t.Fatalf("%s: %v", text, err)
+		return nil, fmt.Errorf("%.200s: %w", text, err)
 	}
 	chunk := chunkenc.NewXORChunk()
 	appender, err := chunk.Appender()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	for minute, value := range values {
-		if !value.Omitted {
-			appender.Append(0, (time.Duration(minute) * time.Minute).Milliseconds(), value.Value)
+	isThere := false
+	for i, sample := range values {
+		at := (time.Duration(i) * interval).Milliseconds()
+		switch {
+		case !sample.Omitted:
+			appender.Append(0, at, sample.Value)
+		case isScraped && isThere:
+			appender.Append(0, at, math.Float64frombits(value.StaleNaN))
 		}
+		isThere = !sample.Omitted
 	}
-	return &storage.SeriesEntry{Lset: name, SampleIteratorFn: chunk.Iterator}
+	return &storage.SeriesEntry{Lset: name, SampleIteratorFn: chunk.Iterator}, nil
 }
 
 // Querier implements storage.Queryable.
