@@ -111,6 +111,7 @@ type interceptor struct {
 	isOver  func() bool // reports whether stop was called
 	stop    func()
 	kept    []any // live while the heap is measured
+	scopes  func(int)
 }
 
 // startInterceptor starts an interceptor and returns when it is idle. It stops with the test.
@@ -219,6 +220,9 @@ func (s *interceptor) runProxy(ctx context.Context, from string) {
 			return
 		}
 		requests <- &discoveryv3.DeltaDiscoveryRequest{TypeUrl: response.GetTypeUrl(), ResponseNonce: response.GetNonce()}
+		if s.scopes != nil && response.GetTypeUrl() == resourcev3.ScopedRouteType {
+			s.scopes(len(response.GetResources()))
+		}
 		if response.GetTypeUrl() != resourcev3.ClusterType {
 			continue
 		}

@@ -110,7 +110,7 @@ func (s size) proxiesSlice() *discoveryv1.EndpointSlice {
 }
 
 // proxyAddress returns the address of a proxy: every address of 127.0.0.0/8 is local.
-func proxyAddress(i int) string { return fmt.Sprintf("127.1.%d.%d", i/250, i%250+1) }
+func proxyAddress(i int) string { return fmt.Sprintf("192.0.2.%d", i+100) }
 
 // scaledObjects, services and slices return the lists of an API server, created again in each call.
 func (s size) scaledObjects() runtime.Object {
