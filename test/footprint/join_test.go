@@ -93,7 +93,7 @@ func TestJoin(t *testing.T) {
 	}
 	_ = status
 	dump := func(name string) {
-		resp, err := http.Get("http://" + at(2223) + "/debug/pprof/heap")
+		resp, err := http.Get("http://" + at(9090) + "/debug/pprof/heap")
 		if err != nil {
 			t.Log(err)
 			return
@@ -125,7 +125,7 @@ func TestJoin(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		now := mem.read("VmRSS")
 		maxRSS = max(maxRSS, now)
-		if dumped < 4 && os.Getenv("JOIN_DUMP") != "" && time.Since(began) > time.Duration(1+4*dumped)*time.Second {
+		if dumped < 9 && os.Getenv("JOIN_DUMP") != "" && time.Since(began) > time.Duration(3+6*dumped)*time.Second {
 			dump(fmt.Sprintf("heap-%d", dumped))
 			dumped++
 		}

@@ -57,6 +57,10 @@ func (s *Session) Serves(endpoints string) bool {
 	return rec.isSynced() && rec.sent.hasContent() && rec.sent.serving
 }
 
+// JoiningBytes is the memory that a session takes for each resource until HasJoined, in bytes. Synced resources take much
+// less.
+const JoiningBytes = 256
+
 // HasJoined reports whether the proxy answered its first scopes, which are the last resources that it subscribes to.
 func (s *Session) HasJoined() bool {
 	sub := &s.subs[ScopeKind]
