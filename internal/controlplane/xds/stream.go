@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -46,6 +47,9 @@ type stream struct {
 	// isProven is true for a proxy that has proven its fleet, or need not. hasRequestedKeys is true once another one has
 	// subscribed to certificates; of the goroutine of serve.
 	isProven, hasRequestedKeys bool
+
+	// isAdmitted is true once there is memory for the stream to join.
+	isAdmitted atomic.Bool
 
 	mu      sync.Mutex // guards the session
 	session *session.Session
@@ -137,7 +141,6 @@ func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) erro
 	}
 	streams := s.options.Metrics.streams.WithLabelValues(string(mode))
 	streams.Inc()
-	s.signal()
 	s.options.Callbacks.OnStreamOpen(StreamState{stream: st})
 	defer func() {
 		s.options.Callbacks.OnStreamClosed(StreamState{stream: st})
@@ -147,6 +150,8 @@ func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) erro
 	}()
 	reserved := s.admit(ctx, st.fleet)
 	defer reserved.Release()
+	st.isAdmitted.Store(true)
+	s.signal()
 	return s.run(ctx, st, t, logger, reserved)
 }
 
