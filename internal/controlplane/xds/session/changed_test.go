@@ -23,6 +23,7 @@ func TestChangedNames(t *testing.T) {
 	for _, name := range names("web", 3*maxChanged) {
 		published[name] = &Resource{name: name}
 	}
+	all := table{}.with(published)
 	every := slices.Collect(maps.Keys(published))
 	for name, test := range map[string]struct {
 		added, want []string
@@ -44,7 +45,7 @@ func TestChangedNames(t *testing.T) {
 			t.Parallel()
 			var set changedNames
 			for _, name := range test.added {
-				set.add(name, table{}.with(published))
+				set.add(name, all)
 			}
 			if test.stored != 0 && len(set.names) != max(test.stored, 0) {
 				t.Errorf("%d names are stored, want %d", len(set.names), test.stored)
