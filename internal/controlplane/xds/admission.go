@@ -15,9 +15,9 @@ const (
 	// joining and joiningPerFleet are the bytes of memory for proxies that join, by default. They are below the memory
 	// limit of config/interceptor, together with 10,000 HTTPScaledObjects.
 	joining, joiningPerFleet = 192 << 20, 96 << 20
-	// joinTimeout is how long a proxy that has not joined may delay others. joinPause is the pause between two checks
-	// after that.
-	joinTimeout, joinPause = time.Minute, time.Second
+	// joinTimeout is how long a proxy that has not joined may delay others. It is long, because a proxy on a busy node
+	// needs minutes, and begins again when it is disconnected. joinPause is the pause between two checks after that.
+	joinTimeout, joinPause = 5 * time.Minute, time.Second
 )
 
 // admit waits until there is memory for a new stream of a fleet to join, in order of arrival. The caller must release
