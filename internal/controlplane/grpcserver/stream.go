@@ -257,7 +257,7 @@ func (s *stream) SendMsg(m any) error {
 	}
 	s.hasResponse = s.hasResponse || s.limits.IsSingle
 	var prefix [frameHeader]byte
-	binary.BigEndian.PutUint32(prefix[1:], uint32(size)) //nolint:gosec // proto limits it to 2 GiB
+	binary.BigEndian.PutUint32(prefix[1:], uint32(size))
 	// A write returns the error of an earlier one, and so does Flush.
 	to := bufio.NewWriterSize(s.w, min(frameHeader+size, maxFrame))
 	_, _ = to.Write(prefix[:])

@@ -72,8 +72,10 @@ func (m Memory) Reset() error {
 	return os.WriteFile(filepath.Join(string(m), "clear_refs"), []byte("5"), 0)
 }
 
-// Peak returns the largest resident memory since Reset, and Resident that of now, in bytes.
-func (m Memory) Peak() (int, error)     { return m.bytes("VmHWM") }
+// Peak returns the largest resident memory since Reset, in bytes.
+func (m Memory) Peak() (int, error) { return m.bytes("VmHWM") }
+
+// Resident returns the resident memory of now, in bytes.
 func (m Memory) Resident() (int, error) { return m.bytes("VmRSS") }
 
 // bytes returns a field in kB.
