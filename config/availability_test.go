@@ -117,37 +117,15 @@ func TestMemoryLimits(t *testing.T) {
 			}
 		}
 	}
-	const measured = 708_000_000 // docs/explanation/sizing.md: 50 proxies connect to 10,000 objects
-	limit := components(t)["interceptor"].deployment.Spec.Template.Spec.Containers[0].Resources.Limits.Memory()
-	if limit.Value() < measured {
-		t.Errorf("interceptor: the limit %s is below the measured %d bytes", limit, measured)
-	}
 }
 
-// TestOverlayOfHighAvailability: the overlay gives the Deployment of the interceptor two or more replicas.
-func TestOverlayOfHighAvailability(t *testing.T) {
+// TestReplicas: components without which requests are not routed as configured have two replicas.
+func TestReplicas(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("high-availability/kustomization.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var overlay struct {
-		Resources []string
-		Replicas  []struct {
-			Name  string
-			Count int
-		}
-	}
-	if err := yaml.Unmarshal(text, &overlay); err != nil {
-		t.Fatal(err)
-	}
-	name := components(t)["interceptor"].deployment.Name
-	if len(overlay.Replicas) != 1 || overlay.Replicas[0].Name != name || overlay.Replicas[0].Count < 2 {
-		t.Errorf("replicas: %+v, want those of %s", overlay.Replicas, name)
-	}
-	for _, base := range overlay.Resources {
-		if _, err := os.Stat(filepath.Join("high-availability", base, "kustomization.yaml")); err != nil {
-			t.Error(err)
+	all := components(t)
+	for _, name := range []string{"agent", "interceptor", "scaler"} {
+		if got := *all[name].deployment.Spec.Replicas; got != 2 {
+			t.Errorf("%s: %d replicas, want 2", name, got)
 		}
 	}
 }

@@ -42,3 +42,6 @@ bench-zero: tools-cluster ## [8 min] measure apps that a request wakes, and 10,0
 	$(CLUSTER) build
 	$(API_SERVER) $(ENVOY) $(COMPILE) go run ./bench/zero $(if $(HTTP_ADD_ON),--http-add-on=$(HTTP_ADD_ON)) $(ARGS)
 
+.PHONY: bench-join
+bench-join: tested-parts ## [2 min] measure the interceptor's memory while 50 proxies join with 10,000 HTTPScaledObjects, next to its limit
+	$(PARTS_ENV) $(COMPILE) $(TESTS) -count=1 -v -run=TestJoin ./test/footprint

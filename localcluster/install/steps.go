@@ -74,7 +74,7 @@ func Canaries(s Sources) Bundle {
 			apply("the plugin's RBAC", "-f", config("argo-rollouts", "rbac.yaml")),
 			apply("the plugin's registration", "-f", config("argo-rollouts", "config.yaml")),
 			loadPlugin("the plugin", config("argo-rollouts", "deployment-patch.yaml")),
-			apply("the interceptor", "-k", config("interceptor")),
+			apply("the interceptor", "-k", filepath.Join(s.Repo, "localcluster", "install", "interceptor")),
 		},
 		Ready: []Step{
 			ready("argo-rollouts", "argo-rollouts"),

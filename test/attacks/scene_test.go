@@ -10,13 +10,10 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/config"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
@@ -25,6 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/shipped"
 )
 
 const (
@@ -52,7 +50,8 @@ type scene struct {
 	*coldstart.Testbed
 
 	replica *coldstart.Replica
-	memory  memory
+	memory  shipped.Memory
+	limit   int // of the memory, in bytes
 	// weight is the last weight of the victim's canary, and peaks are the results of the attacks.
 	weight int
 	peaks  []string
@@ -66,11 +65,11 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	ctx := context.WithoutCancel(t.Context())
-	limit, variables, err := shipped()
+	limit, variables, err := shipped.Interceptor()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := new(scene)
+	s := &scene{limit: limit}
 	s.Testbed, err = coldstart.Start(ctx, coldstart.Options{
 		Binaries: binaries, Envoy: envoyproc.Binary(t), Repository: "../..", Built: netspace.Folder(), Folder: t.TempDir(),
 		Apps: apps, QueueDeadline: time.Hour, Workers: 2, Environment: variables,
@@ -94,7 +93,7 @@ func newScene(t *testing.T) *scene {
 		}
 		_ = s.replica.Kill()
 	})
-	if s.memory, err = memoryOf(s.replica.PID(), limit); err != nil {
+	if s.memory, err = shipped.MemoryOf(s.replica.PID()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.StartProxy(ctx); err != nil {
@@ -106,26 +105,6 @@ func newScene(t *testing.T) *scene {
 		}
 	}
 	return s
-}
-
-// shipped returns the memory limit of the interceptor's Deployment in MiB, and its settings of the garbage collector.
-func shipped() (limit int, variables []string, err error) {
-	text, err := config.Files.ReadFile("interceptor/deployment.yaml")
-	if err != nil {
-		return 0, nil, err
-	}
-	first, _, _ := strings.Cut(string(text), "\n---")
-	var deployment appsv1.Deployment
-	if err := yaml.UnmarshalStrict([]byte(first), &deployment); err != nil {
-		return 0, nil, err
-	}
-	container := deployment.Spec.Template.Spec.Containers[0]
-	for _, variable := range container.Env {
-		if strings.HasPrefix(variable.Name, "GO") {
-			variables = append(variables, variable.Name+"="+variable.Value)
-		}
-	}
-	return int(container.Resources.Limits.Memory().Value() >> 20), variables, nil
 }
 
 // evilAddress and unknownAddress return the addresses of attackers.
@@ -188,8 +167,10 @@ type attack struct {
 // during checks the victim and the memory during an attack.
 func (s *scene) during(t *testing.T, a attack) {
 	t.Helper()
-	s.memory.reset(t)
-	before := s.memory.peak(t)
+	if err := s.memory.Reset(); err != nil {
+		t.Fatal(err)
+	}
+	before := s.peak(t)
 	visitor := s.visit(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -206,11 +187,22 @@ func (s *scene) during(t *testing.T, a attack) {
 		streams, err := s.replica.Metric(t.Context(), `kedify_xds_streams{mode="delta"}`)
 		return err == nil && streams == 1
 	})
-	peak := s.memory.peak(t)
-	s.peaks = append(s.peaks, fmt.Sprintf("%-50s %5d MiB before, peak %5d MiB of %d MiB", a.name, before, peak, s.memory.limit))
-	if peak > s.memory.limit {
-		t.Errorf("the interceptor used %d MiB, and its limit is %d MiB", peak, s.memory.limit)
+	peak := s.peak(t)
+	s.peaks = append(s.peaks, fmt.Sprintf("%-50s %5d MiB before, peak %5d MiB of %d MiB", a.name, before>>20, peak>>20,
+		s.limit>>20))
+	if peak > s.limit {
+		t.Errorf("the interceptor used %d MiB, and its limit is %d MiB", peak>>20, s.limit>>20)
 	}
+}
+
+// peak returns the largest memory of the interceptor during an attack, in bytes.
+func (s *scene) peak(t *testing.T) int {
+	t.Helper()
+	peak, err := s.memory.Peak()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return peak
 }
 
 // TestAttacks runs all attacks, one after the other.

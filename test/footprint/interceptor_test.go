@@ -33,6 +33,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 )
 
 // fakeAPIServer plays the API server. It stores no objects: each list creates them again.
@@ -111,6 +112,8 @@ type interceptor struct {
 	isOver  func() bool // reports whether stop was called
 	stop    func()
 	kept    []any // live while the heap is measured
+	// onScopes is called with the number of scopes that a proxy has received and ACKed; nil for none.
+	onScopes func(count int)
 }
 
 // startInterceptor starts an interceptor and returns when it is idle. It stops with the test.
@@ -168,7 +171,7 @@ func (s *interceptor) check(err error) {
 
 // listen serves xDS, and returns the function that stops the server.
 func (s *interceptor) listen(ctx context.Context, discovery *xds.Server, reporting *status.Reporter) (stop func()) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", netspace.Address().String()+":0")
 	s.check(err)
 	grpcServer := grpcserver.New(grpcserver.Options{})
 	discovery.Register(grpcServer)
@@ -219,6 +222,9 @@ func (s *interceptor) runProxy(ctx context.Context, from string) {
 			return
 		}
 		requests <- &discoveryv3.DeltaDiscoveryRequest{TypeUrl: response.GetTypeUrl(), ResponseNonce: response.GetNonce()}
+		if s.onScopes != nil && response.GetTypeUrl() == resourcev3.ScopedRouteType {
+			s.onScopes(len(response.GetResources()))
+		}
 		if response.GetTypeUrl() != resourcev3.ClusterType {
 			continue
 		}

@@ -95,7 +95,7 @@ func (s size) slice(i int, side string) *discoveryv1.EndpointSlice {
 	}
 }
 
-// proxiesSlice returns the EndpointSlice of the first fleet's proxies, each with a loopback address.
+// proxiesSlice returns the EndpointSlice of the first fleet's proxies.
 func (s size) proxiesSlice() *discoveryv1.EndpointSlice {
 	slice := s.slice(0, "")
 	slice.Name, slice.Labels[discoveryv1.LabelServiceName] = resolve.ProxyService, resolve.ProxyService
@@ -109,8 +109,8 @@ func (s size) proxiesSlice() *discoveryv1.EndpointSlice {
 	return slice
 }
 
-// proxyAddress returns the address of a proxy: every address of 127.0.0.0/8 is local.
-func proxyAddress(i int) string { return fmt.Sprintf("127.1.%d.%d", i/250, i%250+1) }
+// proxyAddress returns the address of a proxy, of which netspace.Main makes 150 local.
+func proxyAddress(i int) string { return fmt.Sprintf("192.0.2.%d", i+100) }
 
 // scaledObjects, services and slices return the lists of an API server, created again in each call.
 func (s size) scaledObjects() runtime.Object {

@@ -26,7 +26,7 @@ func TestValues(t *testing.T) {
 		},
 		{
 			name: "two replicas of each component and two proxies", namespace: keda,
-			set: "interceptor.replicas=2,proxies.replicas=2,pods.spreadOverZones=true", check: checkReplicas,
+			set: "proxies.replicas=2,pods.spreadOverZones=true", check: checkReplicas,
 		},
 	} {
 		step(t, test.name, func(t *testing.T) {

@@ -7,7 +7,7 @@
 //   - Unread bytes of a stream are limited by its flow control window, however they are divided into frames. A stream
 //     that ends discards them, and those that follow.
 //   - Only the [Fields] of a message that its service uses are decoded.
-//   - A response is encoded only after a reservation, too, which lasts until the peer has received it.
+//   - A response can be encoded while it is sent: see [Parts].
 //
 // A [Server] serves streams only: grpc.StreamDesc also describes calls with one request or one response, which are the
 // same on the wire. Compressed messages are not supported.

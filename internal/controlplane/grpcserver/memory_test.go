@@ -1,6 +1,7 @@
 package grpcserver_test
 
 import (
+	"errors"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -8,8 +9,10 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/rawgrpc"
 )
 
@@ -43,6 +46,29 @@ func TestFramesOfOneByte(t *testing.T) {
 	const window = 64 << 10
 	if grown := heap() - before; grown > size+4*window {
 		t.Errorf("the heap has grown by %d KiB for a message of %d KiB", grown>>10, size>>10)
+	}
+}
+
+// TestResponsesTakeNoMemory has clients that do not read responses of 64 MiB.
+func TestResponsesTakeNoMemory(t *testing.T) {
+	s := serve(t, grpcserver.Options{})
+	request, err := proto.Marshal(ofType("large"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const streams = 8
+	before := heap()
+	for range streams {
+		conn := dial(t, s.address)
+		if err := errors.Join(conn.Headers(1, path), conn.Send(1, rawgrpc.Message(request), 1<<14, nil)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await.True(t, "all responses are being sent", func() bool { return s.echo.sending.Load() == streams })
+	grown := heap() - before
+	t.Logf("the heap has grown by %d KiB for each response", grown>>10/streams)
+	if grown > streams*4*largePart {
+		t.Errorf("the heap has grown by %d KiB for %d responses of %d MiB", grown>>10, streams, largeParts*largePart>>20)
 	}
 }
 

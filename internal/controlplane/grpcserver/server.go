@@ -46,20 +46,19 @@ const (
 	// DefaultMaxStreams is the default of Options.MaxStreams.
 	DefaultMaxStreams = 2000
 
-	// defaultReceived, defaultSent and their parts for one account are the default Budgets in bytes. They are below the
-	// memory limit of config/interceptor, together with 10,000 HTTPScaledObjects and 10,000 queued requests.
+	// defaultReceived and its part for one account are the default Budget in bytes. It is below the memory limit of
+	// config/interceptor, together with 10,000 HTTPScaledObjects and 10,000 queued requests.
 	defaultReceived, defaultReceivedPerAccount = 128 << 20, 64 << 20
-	defaultSent, defaultSentPerAccount         = 192 << 20, 96 << 20
 )
 
 // Options are the settings of a Server. The zero value is valid.
 type Options struct {
-	// AccountOf returns the account of a peer in the Budgets. nil means one account for all.
+	// AccountOf returns the account of a peer in Received. nil means one account for all.
 	AccountOf func(peer netip.Addr) string
 	// MaxStreams limits the streams of one address; 0 means DefaultMaxStreams.
 	MaxStreams int
-	// Received is the Budget of messages, and Sent that of responses; nil means the defaults.
-	Received, Sent *Budget
+	// Received is the Budget of messages; nil means the default.
+	Received *Budget
 	// PingInterval is the time without a frame after which a connection is pinged; 0 means DefaultPingInterval.
 	PingInterval time.Duration
 	// Logger logs panics of handlers, and errors of connections at level debug; nil for none.
@@ -76,12 +75,10 @@ type Limits struct {
 	Repeated int
 	// IsSingle means that a stream must end after one message.
 	IsSingle bool
-	// IsTrusted means that responses need no reservation: only other replicas of this program receive any.
-	IsTrusted bool
 }
 
 // standardLimits returns the limits of methods without limits of their own, which are those for other replicas.
-func standardLimits() Limits { return Limits{Message: maxExempt, IsTrusted: true} }
+func standardLimits() Limits { return Limits{Message: maxExempt} }
 
 // method is a served method.
 type method struct {
@@ -110,9 +107,6 @@ func New(options Options) *Server {
 	if options.Received == nil {
 		options.Received = NewBudget(defaultReceived, defaultReceivedPerAccount)
 	}
-	if options.Sent == nil {
-		options.Sent = NewBudget(defaultSent, defaultSentPerAccount)
-	}
 	if options.PingInterval == 0 {
 		options.PingInterval = DefaultPingInterval
 	}
@@ -140,8 +134,8 @@ func New(options Options) *Server {
 	return s
 }
 
-// RegisterService implements grpc.ServiceRegistrar for services between replicas of this program: messages are short,
-// and responses of any size need no reservation. It ignores calls that are not described as streams.
+// RegisterService implements grpc.ServiceRegistrar for services between replicas of this program, whose messages are
+// short. It ignores calls that are not described as streams.
 func (s *Server) RegisterService(service *grpc.ServiceDesc, implementation any) {
 	s.RegisterWithLimits(service, implementation, nil)
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -48,6 +49,7 @@ type echo struct {
 
 	blocked chan struct{}
 	arrived chan struct{} // receives an element for each request of the type "block"
+	sending atomic.Int64  // the number of large responses
 	ended   sync.WaitGroup
 }
 
@@ -75,7 +77,10 @@ func (e *echo) DeltaAggregatedResources(
 		case "count":
 			response.Nonce, response.Resources = strconv.Itoa(len(response.GetResources())), nil
 		case "large":
-			response.Nonce = strings.Repeat("x", 1<<20)
+			if err := stream.SendMsg(e.largeResponse()); err != nil {
+				return err
+			}
+			continue
 		case "panic":
 			panic("a bug")
 		case "block":
@@ -101,6 +106,28 @@ func (e *echo) StreamAggregatedResources(
 	return err
 }
 
+// largeParts is the number of resources of a large response, and largePart the length of their names.
+const largeParts, largePart = 1 << 10, 64 << 10
+
+// largeResponse returns a response of 64 MiB that is encoded while it is sent. The sizes of the parts are read first.
+func (e *echo) largeResponse() grpcserver.Parts {
+	isSent := false
+	return func(yield func([]byte) bool) {
+		if isSent {
+			e.sending.Add(1)
+		}
+		isSent = true
+		part, _ := proto.Marshal(&discoveryv3.DeltaDiscoveryResponse{
+			Resources: []*discoveryv3.Resource{{Name: strings.Repeat("x", largePart)}},
+		})
+		for range largeParts {
+			if !yield(part) {
+				return
+			}
+		}
+	}
+}
+
 // served is a server with an echo.
 type served struct {
 	*grpcserver.Server
@@ -108,7 +135,6 @@ type served struct {
 	echo     *echo
 	address  string
 	received *grpcserver.Budget
-	sent     *grpcserver.Budget
 }
 
 // serve serves an echo until the test ends.
@@ -122,9 +148,9 @@ func serveOn(tb testing.TB, options grpcserver.Options, wrap func(net.Listener) 
 	tb.Helper()
 	s := &served{
 		echo:     &echo{blocked: make(chan struct{}), arrived: make(chan struct{}, 1000)},
-		received: grpcserver.NewBudget(128<<20, 64<<20), sent: grpcserver.NewBudget(8<<20, 4<<20),
+		received: grpcserver.NewBudget(128<<20, 64<<20),
 	}
-	options.Received, options.Sent = s.received, s.sent
+	options.Received = s.received
 	s.Server = grpcserver.New(options)
 	s.RegisterWithLimits(&discoveryv3.AggregatedDiscoveryService_ServiceDesc, s.echo, map[string]grpcserver.Limits{
 		"DeltaAggregatedResources": {
@@ -144,7 +170,7 @@ func serveOn(tb testing.TB, options grpcserver.Options, wrap func(net.Listener) 
 		if err := <-done; err != nil {
 			tb.Errorf("serve: %v", err)
 		}
-		awaitAll(tb, "all reservations have ended", func() bool { return s.received.Used()+s.sent.Used() == 0 })
+		awaitAll(tb, "all reservations have ended", func() bool { return s.received.Used() == 0 })
 	})
 	return s
 }
@@ -177,10 +203,12 @@ func (s *served) clientWith(
 }
 
 // stream opens a stream that ends with the test.
-func (s *served) stream(tb testing.TB) discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient {
+func (s *served) stream(
+	tb testing.TB, options ...grpc.CallOption,
+) discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesClient {
 	tb.Helper()
 	ctx := metadata.AppendToOutgoingContext(await.Context(tb), "X-Test", "a", "x-test", "b")
-	stream, err := s.client(tb).DeltaAggregatedResources(ctx)
+	stream, err := s.client(tb).DeltaAggregatedResources(ctx, options...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -456,37 +484,22 @@ func TestMessagesWaitForTheirReservation(t *testing.T) {
 	<-s.echo.arrived
 }
 
-// TestResponsesWaitForTheirReservation has clients that do not read large responses. Another fleet receives its own.
-func TestResponsesWaitForTheirReservation(t *testing.T) {
+// TestParts receives a response that is encoded while it is sent.
+func TestParts(t *testing.T) {
 	t.Parallel()
-	fleets := map[string]string{"127.0.0.1": "apps", "127.0.0.2": "evil"}
-	s := serve(t, grpcserver.Options{AccountOf: func(at netip.Addr) string { return fleets[at.String()] }})
-	request, err := proto.Marshal(ofType("large"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 10 {
-		conn, err := rawgrpc.Dial(t.Context(), netip.MustParseAddr("127.0.0.2"), s.address)
-		if err == nil {
-			err = conn.Start()
-		}
-		if err == nil {
-			t.Cleanup(func() { _ = conn.Close() })
-			err = errors.Join(conn.Headers(1, path), conn.Send(1, rawgrpc.Message(request), 1<<14, nil))
-		}
-		if err != nil {
+	stream := serve(t, grpcserver.Options{}).stream(t, grpc.MaxCallRecvMsgSize(128<<20))
+	for _, kind := range []string{"large", "echo"} {
+		if err := stream.Send(ofType(kind)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	await.True(t, "the responses use the part of the fleet", func() bool { return s.sent.Used() > 3<<20 })
-	stream := s.stream(t)
-	if err := stream.Send(ofType("large")); err != nil {
-		t.Fatal(err)
-	}
-	if response, err := stream.Recv(); err != nil || len(response.GetNonce()) != 1<<20 {
-		t.Errorf("%v", err)
-	}
-	if used := s.sent.Used(); used > 4<<20 {
-		t.Errorf("%d bytes are reserved for responses that are not read", used)
+		response, err := stream.Recv()
+		if err != nil || kind == "large" && len(response.GetResources()) != largeParts {
+			t.Fatalf("%s: %d resources, %v", kind, len(response.GetResources()), err)
+		}
+		for _, resource := range response.GetResources() {
+			if len(resource.GetName()) != largePart {
+				t.Fatalf("a name of %d bytes", len(resource.GetName()))
+			}
+		}
 	}
 }

@@ -1,10 +1,12 @@
 package grpcserver
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
 	"io"
+	"iter"
 	"net/http"
 	"os"
 	"sync"
@@ -19,11 +21,12 @@ import (
 const (
 	// frameHeader is the length of the prefix of each message: a flag and a length.
 	frameHeader = 5
-	// messageTimeout limits the time from the start of a message to its end, and that to send a large response.
+	// messageTimeout limits the time from the start of a message to its end, and sendTimeout that to send a response of
+	// more than largeResponse bytes.
 	messageTimeout, sendTimeout = 30 * time.Second, time.Minute
-	// maxExempt is the largest message that needs no reservation, in bytes. An ACK is shorter. maxExemptResponse is that
-	// of a response, such as that with one host.
-	maxExempt, maxExemptResponse = 1 << 10, 64 << 10
+	largeResponse               = 64 << 10
+	// maxExempt is the largest message that needs no reservation, in bytes. An ACK is shorter.
+	maxExempt = 1 << 10
 	// decodedPerByte is how many bytes of memory a byte of a message can take after it was decoded, if it consists of
 	// empty texts, and decodedPerField how many a repeated field takes, which may be an entry of a map. A message has at
 	// most repeatedFields of them.
@@ -55,7 +58,7 @@ type stream struct {
 
 	mu      sync.Mutex   // held while a message is received, guards the fields below
 	isOver  bool         // nothing can be received any more
-	current *reservation // of the last message, nil for none
+	current *Reservation // of the last message, nil for none
 }
 
 // newStream returns the stream of a request. The caller must call end before its response is complete.
@@ -80,7 +83,7 @@ func (s *stream) end() {
 // release ends the reservation of the last message. The caller holds the lock.
 func (s *stream) release() {
 	if s.current != nil {
-		s.server.options.Received.release(s.current)
+		s.current.Release()
 		s.current = nil
 	}
 }
@@ -217,33 +220,51 @@ func (s *stream) statusOf(err error) error {
 	}
 }
 
-// SendMsg implements grpc.ServerStream. It returns when the peer's flow control has accepted the message.
-func (s *stream) SendMsg(m any) error {
+// Parts is a response that is encoded while it is sent, so that it takes no memory of its size. It yields the parts of
+// the encoded message, the same each time. A part is valid until the next one.
+type Parts iter.Seq[[]byte]
+
+// partsOf returns a response as Parts.
+func partsOf(m any) (Parts, error) {
+	if parts, isEncoded := m.(Parts); isEncoded {
+		return parts, nil
+	}
 	message, isMessage := m.(proto.Message)
 	if !isMessage {
-		return status.Errorf(codes.Internal, "%T is no message", m)
+		return nil, status.Errorf(codes.Internal, "%T is no message", m)
 	}
-	size := proto.Size(message)
-	if size > maxExemptResponse && !s.limits.IsTrusted {
-		reserved, err := s.server.options.Sent.reserve(s.ctx, s.account, size)
-		if err != nil {
-			return status.FromContextError(err).Err()
-		}
-		defer s.server.options.Sent.release(reserved)
+	text, err := proto.Marshal(message)
+	if err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	return func(yield func([]byte) bool) { yield(text) }, nil
+}
+
+// SendMsg implements grpc.ServerStream for messages and Parts. It returns when the peer's flow control has accepted the
+// response.
+func (s *stream) SendMsg(m any) error {
+	parts, err := partsOf(m)
+	if err != nil {
+		return err
+	}
+	size := 0
+	for part := range parts {
+		size += len(part)
+	}
+	if size > largeResponse {
 		_ = s.control.SetWriteDeadline(time.Now().Add(sendTimeout)) // The error means that the request has ended.
 		defer func() { _ = s.control.SetWriteDeadline(time.Time{}) }()
 	}
-	text, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(make([]byte, frameHeader, frameHeader+size),
-		message)
-	if err != nil {
-		return status.Error(codes.Internal, err.Error())
-	}
-	binary.BigEndian.PutUint32(text[1:], uint32(len(text)-frameHeader)) //nolint:gosec // proto limits it to 2 GiB
 	s.hasResponse = s.hasResponse || s.limits.IsSingle
-	if _, err := s.w.Write(text); err != nil {
-		return status.Error(codes.Unavailable, err.Error())
+	var prefix [frameHeader]byte
+	binary.BigEndian.PutUint32(prefix[1:], uint32(size))
+	// A write returns the error of an earlier one, and so does Flush.
+	to := bufio.NewWriterSize(s.w, min(frameHeader+size, maxFrame))
+	_, _ = to.Write(prefix[:])
+	for part := range parts {
+		_, _ = to.Write(part)
 	}
-	if err := s.control.Flush(); err != nil {
+	if err := errors.Join(to.Flush(), s.control.Flush()); err != nil {
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	return nil

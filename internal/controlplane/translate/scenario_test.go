@@ -72,7 +72,7 @@ func endpointsOf(t *testing.T, resources translate.Resources, topology session.T
 		Subscribe: slices.Collect(maps.Keys(resources[resourcev3.EndpointType])),
 	}).Responses {
 		for _, resource := range response.Resources {
-			message, err := resource.Any().UnmarshalNew()
+			message, err := resource.Any(nil).UnmarshalNew()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,35 +2,48 @@ package xds
 
 import (
 	"context"
-	"sync"
 	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
 )
 
 const (
-	// maxJoining is how many proxies of large fleets join at a time. The first requests of a proxy and the responses to
-	// them need much memory.
-	maxJoining = 4
-	// joinTimeout is how long a proxy that makes no progress delays others.
-	joinTimeout = 2 * time.Second
-	// largeFleet is the number of resources from which on a fleet is large: those of 1000 applications in a canary.
-	largeFleet = 5000
+	// joining and joiningPerFleet are the bytes of memory for proxies that join, by default. They are below the memory
+	// limit of config/interceptor, together with 10,000 HTTPScaledObjects.
+	joining, joiningPerFleet = 192 << 20, 96 << 20
+	// joinTimeout is how long a proxy that has not joined may delay others. It is long, because a proxy on a busy node
+	// needs minutes, and begins again when it is disconnected. joinPause is the pause between two checks after that.
+	joinTimeout, joinPause = 5 * time.Minute, time.Second
 )
 
-// admit waits until a new stream of a fleet may join. The caller must call joined when it has. The server reads nothing
-// from the stream before, so that requests wait in the proxy's transport.
-func (s *Server) admit(ctx context.Context, f *fleet) (joined func()) {
-	if snapshot := f.current().snapshot; snapshot == nil || snapshot.Count() < largeFleet {
-		return func() {}
+// admit waits until there is memory for a new stream of a fleet to join, in order of arrival. The caller must release
+// the result when it has. The server reads nothing from the stream before, so that requests wait in the proxy's
+// transport. Streams that have joined reserve nothing, so they do not wait for others.
+func (s *Server) admit(ctx context.Context, f *fleet) *grpcserver.Reservation {
+	size := 0
+	if snapshot := f.current().snapshot; snapshot != nil {
+		size = snapshot.Count() * session.JoiningBytes
 	}
+	reserved := s.options.Joining.Request(f.name, size)
 	select {
-	case s.joining <- struct{}{}:
-		release := sync.OnceFunc(func() { <-s.joining })
-		time.AfterFunc(joinTimeout, release)
-		return release
+	case <-reserved.Granted():
 	case <-ctx.Done():
 	case <-s.closed:
 	}
-	return func() {}
+	return reserved
+}
+
+// checkJoin returns an error if a stream has not joined in time, and others wait for its memory.
+func checkJoin(reserved *grpcserver.Reservation) error {
+	if !reserved.DelaysOthers() {
+		return nil
+	}
+	return status.Errorf(codes.Unavailable, "the proxy has not accepted its configuration for %v, and others wait for "+
+		"their turn", joinTimeout)
 }
 
 // hasJoined reports whether the proxy has answered its first scopes.

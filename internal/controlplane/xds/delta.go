@@ -2,6 +2,8 @@ package xds
 
 import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
 )
@@ -28,18 +30,12 @@ func (t deltaTransport) receive() (session.Request, error) {
 }
 
 func (t deltaTransport) send(r session.Response) error {
-	out := &discoveryv3.DeltaDiscoveryResponse{
-		TypeUrl:          r.Kind.TypeURL(),
-		Nonce:            r.Nonce,
-		Resources:        make([]*discoveryv3.Resource, 0, len(r.Resources)),
-		RemovedResources: r.Removed,
+	head := &discoveryv3.DeltaDiscoveryResponse{
+		TypeUrl: r.Kind.TypeURL(), Nonce: r.Nonce, RemovedResources: r.Removed,
 	}
-	for _, res := range r.Resources {
-		out.Resources = append(out.Resources, &discoveryv3.Resource{
-			Name:     res.Name(),
-			Version:  res.Version(),
-			Resource: res.Any(),
-		})
-	}
-	return t.stream.Send(out)
+	one := &discoveryv3.DeltaDiscoveryResponse{Resources: []*discoveryv3.Resource{{}}}
+	return t.stream.SendMsg(encode(head, r.Resources, func(res *session.Resource, body *anypb.Any) proto.Message {
+		one.Resources[0] = &discoveryv3.Resource{Name: res.Name(), Version: res.Version(), Resource: body}
+		return one
+	}))
 }

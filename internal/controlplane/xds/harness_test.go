@@ -137,7 +137,9 @@ func (s *testServer) acknowledged(state StreamState, typeURL string) map[string]
 		if seen[ofType] == nil {
 			seen[ofType] = map[string]struct{}{}
 		}
-		maps.Copy(seen[ofType], names)
+		for name := range names {
+			seen[ofType][name] = struct{}{}
+		}
 	}
 	acked := map[string]string{}
 	for name := range seen[typeURL] {

@@ -71,6 +71,8 @@ type Options struct {
 	// [session.Session.WithholdSecrets]. An error, with a gRPC status, ends the stream. If nil, the address is proof
 	// enough.
 	Identify func(ctx context.Context) (fleet string, err error)
+	// Joining is the memory for proxies that join, with an account for each fleet; nil means the default.
+	Joining *grpcserver.Budget
 	// Metrics are the metrics of this server and no other one; nil for none.
 	Metrics *Metrics
 	// Logger logs connections and NACKs; nil for none.
@@ -100,7 +102,6 @@ type Server struct {
 	options    Options
 	membership atomic.Pointer[membership]
 	changed    chan struct{}
-	joining    chan struct{} // contains an element for each joining proxy
 	waiting    chan struct{} // contains an element for each stream whose fleet is not known yet
 	closed     chan struct{}
 	closing    sync.Once
@@ -118,13 +119,13 @@ type Server struct {
 func NewServer(options Options) *Server {
 	options.MaxStreams = cmp.Or(options.MaxStreams, DefaultMaxStreams)
 	options.MembershipTimeout = cmp.Or(options.MembershipTimeout, DefaultMembershipTimeout)
+	options.Joining = cmp.Or(options.Joining, grpcserver.NewBudget(joining, joiningPerFleet))
 	options.Metrics = cmp.Or(options.Metrics, newMetrics())
 	options.Logger = cmp.Or(options.Logger, slog.New(slog.DiscardHandler))
 	options.Callbacks = cmp.Or[Callbacks](options.Callbacks, noCallbacks{})
 	s := &Server{
 		options: options,
 		changed: make(chan struct{}, 1),
-		joining: make(chan struct{}, maxJoining),
 		waiting: make(chan struct{}, options.MaxStreams),
 		closed:  make(chan struct{}),
 		fleets:  map[string]*fleet{},

@@ -2,6 +2,7 @@ package xds
 
 import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
@@ -28,14 +29,10 @@ func (t sotwTransport) receive() (session.Request, error) {
 }
 
 func (t sotwTransport) send(r session.Response) error {
-	out := &discoveryv3.DiscoveryResponse{
-		VersionInfo: r.Version(),
-		TypeUrl:     r.Kind.TypeURL(),
-		Nonce:       r.Nonce,
-		Resources:   make([]*anypb.Any, 0, len(r.Resources)),
-	}
-	for _, res := range r.Resources {
-		out.Resources = append(out.Resources, res.Any())
-	}
-	return t.stream.Send(out)
+	head := &discoveryv3.DiscoveryResponse{VersionInfo: r.Version(), TypeUrl: r.Kind.TypeURL(), Nonce: r.Nonce}
+	one := &discoveryv3.DiscoveryResponse{Resources: []*anypb.Any{{}}}
+	return t.stream.SendMsg(encode(head, r.Resources, func(_ *session.Resource, body *anypb.Any) proto.Message {
+		one.Resources[0] = body
+		return one
+	}))
 }

@@ -24,15 +24,17 @@ func (s *Server) heldBack(k session.Kind) int {
 // StreamState is the state of one open stream. The stream continues: later calls may return newer state.
 type StreamState struct {
 	stream  *stream
-	changed map[string]map[string]struct{} // by type URL
+	changed map[string]iter.Seq[string] // by type URL
 }
 
-// Poll calls visit with every open stream, in order of their numbers, and resets what has changed on them. So there
-// must be only one caller. The cost of a poll depends on what has changed only, and a poll delays no proxy. A change
+// Poll calls visit with every open stream that no longer waits for its turn to join, in order of their numbers, and
+// resets what has changed on them. So there must be only one caller. The cost of a poll depends on what has changed only, and a poll delays no proxy. A change
 // after the visit of a stream is in the next poll.
 func (s *Server) Poll(visit func(StreamState)) {
 	for _, st := range s.sortedStreams() {
-		visit(st.poll())
+		if st.isAdmitted.Load() {
+			visit(st.poll())
+		}
 	}
 }
 
@@ -53,9 +55,9 @@ func (s *Server) sortedStreams() []*stream {
 func (st *stream) poll() StreamState {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	v := StreamState{stream: st, changed: map[string]map[string]struct{}{}}
+	v := StreamState{stream: st, changed: map[string]iter.Seq[string]{}}
 	for k := range session.Kind(session.KindCount) {
-		if changed := st.session.TakeChanged(k); len(changed) > 0 {
+		if changed := st.session.TakeChanged(k); changed != nil {
 			v.changed[k.TypeURL()] = changed
 		}
 	}
@@ -77,7 +79,12 @@ func (v StreamState) Fleet() string { return v.stream.fleet.name }
 
 // Changed iterates over the names of the resources of a type whose Resource may have changed since the last poll, in no
 // order. All others are unchanged.
-func (v StreamState) Changed(typeURL string) iter.Seq[string] { return maps.Keys(v.changed[typeURL]) }
+func (v StreamState) Changed(typeURL string) iter.Seq[string] {
+	if changed := v.changed[typeURL]; changed != nil {
+		return changed
+	}
+	return func(func(string) bool) {}
+}
 
 // Resource returns what the proxy answered about one resource, the zero value if the resource is not on the stream.
 func (v StreamState) Resource(typeURL, name string) session.ResourceState {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/fault"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
 )
 
@@ -45,6 +47,9 @@ type stream struct {
 	// isProven is true for a proxy that has proven its fleet, or need not. hasRequestedKeys is true once another one has
 	// subscribed to certificates; of the goroutine of serve.
 	isProven, hasRequestedKeys bool
+
+	// isAdmitted is true once there is memory for the stream to join.
+	isAdmitted atomic.Bool
 
 	mu      sync.Mutex // guards the session
 	session *session.Session
@@ -136,7 +141,6 @@ func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) erro
 	}
 	streams := s.options.Metrics.streams.WithLabelValues(string(mode))
 	streams.Inc()
-	s.signal()
 	s.options.Callbacks.OnStreamOpen(StreamState{stream: st})
 	defer func() {
 		s.options.Callbacks.OnStreamClosed(StreamState{stream: st})
@@ -144,13 +148,17 @@ func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) erro
 		streams.Dec()
 		logger.InfoContext(ctx, "proxy disconnected")
 	}()
-	joined := s.admit(ctx, st.fleet)
-	defer joined()
-	return s.run(ctx, st, t, logger, joined)
+	reserved := s.admit(ctx, st.fleet)
+	defer reserved.Release()
+	st.isAdmitted.Store(true)
+	s.signal()
+	return s.run(ctx, st, t, logger, reserved)
 }
 
-// run steps the session until the stream ends. It calls joined once the proxy has its first resources.
-func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.Logger, joined func()) error {
+// run steps the session until the stream ends. It releases the reservation once the proxy has its first resources.
+func (s *Server) run(
+	ctx context.Context, st *stream, t transport, logger *slog.Logger, reserved *grpcserver.Reservation,
+) error {
 	requests, handled, ended := make(chan session.Request), make(chan struct{}, 1), make(chan error, 1)
 	go receiveAll(ctx, t, requests, handled, ended)
 	none := make(chan struct{})
@@ -158,6 +166,8 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 	latest := &publication{superseded: none}
 	var ready <-chan session.Request // requests, once there is a snapshot
 	var drain <-chan time.Time
+	overdue := time.NewTimer(joinTimeout)
+	defer overdue.Stop()
 	st.withhold(s.withheldListeners(st))
 	for {
 		members := s.membership.Load()
@@ -200,6 +210,11 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			logger.InfoContext(ctx, "draining proxy: removing its listeners")
 			st.isDrained = true
 			out = st.withhold(s.withheldListeners(st))
+		case <-overdue.C:
+			if err := checkJoin(reserved); err != nil {
+				return err
+			}
+			overdue.Reset(joinPause)
 		case <-st.timer():
 			out = st.tick()
 		}
@@ -207,7 +222,8 @@ func (s *Server) run(ctx context.Context, st *stream, t transport, logger *slog.
 			return err
 		}
 		if st.hasJoined() {
-			joined()
+			overdue.Stop()
+			reserved.Release()
 		}
 	}
 }

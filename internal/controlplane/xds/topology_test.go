@@ -23,7 +23,7 @@ func (t *fakeTransport) priorities() (responses []string) {
 	for _, r := range t.sent {
 		for _, res := range r.Resources {
 			assignment := new(endpointv3.ClusterLoadAssignment)
-			if err := res.Any().UnmarshalTo(assignment); err != nil {
+			if err := res.Any(nil).UnmarshalTo(assignment); err != nil {
 				continue // It is of another kind.
 			}
 			priorities := []uint32{}

@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"encoding/binary"
+	"slices"
 )
 
 const (
@@ -48,9 +49,9 @@ func (d dictionary) compress(body []byte) []byte {
 	return bytes.Clone(compressed)
 }
 
-// decompress returns the body of a compressed form.
-func (d dictionary) decompress(compressed []byte) []byte {
-	body := make([]byte, 0, len(d)+len(compressed))
+// decompress appends the body of a compressed form.
+func (d dictionary) decompress(body, compressed []byte) []byte {
+	body = slices.Grow(body, len(d)+len(compressed))
 	next := func() int {
 		value, size := binary.Uvarint(compressed)
 		compressed = compressed[size:]

@@ -32,7 +32,7 @@ func TestDictionaryRoundTrip(t *testing.T) {
 				body = append(body, dict[from:from+random.IntN(len(dict)-from+1)]...)
 			}
 		}
-		if got := dict.decompress(dict.compress(body)); !bytes.Equal(got, body) {
+		if got := dict.decompress(nil, dict.compress(body)); !bytes.Equal(got, body) {
 			t.Fatalf("with the dictionary %q: %q is decompressed to %q", dict, body, got)
 		}
 	}
@@ -61,7 +61,7 @@ func TestSnapshotCompressesScopes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(res.message(), alone.body) || !res.equals(alone) {
+		if !bytes.Equal(res.appendMessage(nil), alone.body) || !res.equals(alone) {
 			t.Errorf("scope %s differs", name)
 		}
 		stored, total = stored+len(res.body), total+len(alone.body)

@@ -256,7 +256,7 @@ func (m *model) proxyStep() {
 
 // recordBytes records the bytes of a scope, and reports whether it becomes active.
 func (m *model) recordBytes(res *Resource, isRejected bool) bool {
-	bytes := string(res.message())
+	bytes := string(res.appendMessage(nil))
 	isNew := m.seenBytes[res.name] != bytes
 	m.seenBytes[res.name] = bytes
 	return isNew && !isRejected

@@ -127,7 +127,11 @@ func (m *model) checkPolled() {
 		if m.polled[k] == nil {
 			m.polled[k] = map[string]recordState{}
 		}
-		for name := range m.session.TakeChanged(k) {
+		changed := m.session.TakeChanged(k)
+		if changed == nil {
+			continue
+		}
+		for name := range changed {
 			m.polled[k][name] = m.session.recordState(k, name)
 			if reported := m.session.State(k, name); reported != m.polled[k][name].reported() {
 				m.fail(fmt.Sprintf("%+v is reported of the %s %s, which is %+v", reported, k, name, m.polled[k][name]))

@@ -101,7 +101,7 @@ func (r *Resource) withSalt(salt string) *Resource {
 	var routes []byte
 	routes = protowire.AppendTag(routes, nameField, protowire.BytesType)
 	routes = protowire.AppendString(routes, r.name+"@"+salt)
-	body := protowire.AppendTag(slices.Clone(r.message()), routesField, protowire.BytesType)
+	body := protowire.AppendTag(r.appendMessage(nil), routesField, protowire.BytesType)
 	body = protowire.AppendBytes(body, routes)
 	other := *r
 	other.body, other.dictionary = body, nil
@@ -114,14 +114,14 @@ func (r *Resource) Name() string { return r.name }
 // Version returns the version of the resource as it is sent.
 func (r *Resource) Version() string { return r.sentVersion().String() }
 
-// Any returns the message of the resource as it is sent.
-func (r *Resource) Any() *anypb.Any {
-	body := r.message()
+// Any returns the message of the resource as it is sent. Its value is appended to a buffer, nil for a new one.
+func (r *Resource) Any(buffer []byte) *anypb.Any {
+	body := r.appendMessage(buffer)
 	if r.preference != nil && r.preference.topology != (Topology{}) {
 		body = r.preference.apply(body)
 	}
 	if r.kind == SecretKind {
-		body = protowire.AppendTag(slices.Clip(body), secretNameField, protowire.BytesType)
+		body = protowire.AppendTag(body, secretNameField, protowire.BytesType)
 		body = protowire.AppendString(body, r.name) // The last value counts, see withSalt.
 	}
 	return &anypb.Any{TypeUrl: r.kind.TypeURL(), Value: body}
@@ -130,12 +130,12 @@ func (r *Resource) Any() *anypb.Any {
 // hasContent is false for a version whose content only the proxy has.
 func (r *Resource) hasContent() bool { return r.body != nil }
 
-// message returns the marshalled message.
-func (r *Resource) message() []byte {
+// appendMessage appends the marshalled message.
+func (r *Resource) appendMessage(to []byte) []byte {
 	if r.dictionary == nil {
-		return r.body
+		return append(to, r.body...)
 	}
-	return r.dictionary.decompress(r.body)
+	return r.dictionary.decompress(to, r.body)
 }
 
 // refersTo reports whether a scope may send requests to the cluster. It is true for a scope of unknown content.

@@ -190,6 +190,40 @@ func TestApplyRejectsInconsistentResources(t *testing.T) {
 	}
 }
 
+// TestJoiningBytes measures the heap of sessions that have subscribed to everything, and whose proxies have not answered.
+func TestJoiningBytes(t *testing.T) { //nolint:paralleltest // it measures the heap
+	w, err := new(Snapshot).Replace(envoyresources.Applications(t, 5000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := func() uint64 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	const streams = 10
+	sessions := make([]*Session, 0, streams)
+	names := slices.Collect(maps.Keys(mapOf(w.resources[EndpointKind])))
+	before, now := heap(), time.Unix(0, 0)
+	for range streams {
+		s := New(ModeDelta, scriptGrace, "salt", new(Rejections).Of("proxy"))
+		s.Publish(now, w)
+		s.Receive(now, Request{TypeURL: ClusterKind.TypeURL()})
+		s.Receive(now, Request{TypeURL: EndpointKind.TypeURL(), Subscribe: names})
+		s.Receive(now, Request{TypeURL: ListenerKind.TypeURL()})
+		s.Receive(now, Request{TypeURL: ScopeKind.TypeURL()})
+		sessions = append(sessions, s)
+	}
+	each := int(heap()-before) / streams / w.Count()
+	t.Logf("%d bytes for each resource, %d are reserved", each, JoiningBytes)
+	if each > JoiningBytes {
+		t.Errorf("%d bytes for each resource, and only %d are reserved", each, JoiningBytes)
+	}
+	runtime.KeepAlive(sessions)
+	runtime.KeepAlive(w)
+}
+
 // BenchmarkApplyDelta measures one change among many resources, and its effect on one stream.
 func BenchmarkApplyDelta(b *testing.B) {
 	for _, n := range []int{10, 1000, 10_000} {

@@ -34,7 +34,7 @@ const scriptGrace = 5 * time.Second
 // labelOf returns a resource as scripts write it: its name and its version.
 func labelOf(tb testing.TB, res *Resource) string {
 	tb.Helper()
-	message, err := res.Any().UnmarshalNew()
+	message, err := res.Any(nil).UnmarshalNew()
 	if err != nil {
 		tb.Fatal(err)
 	}

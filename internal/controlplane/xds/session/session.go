@@ -29,8 +29,10 @@ type subscription struct {
 	lastWasRetry bool
 	pending      []Response // unanswered responses, oldest first
 	nonce        string     // of the last response
-	// changed are the names of the resources whose state may have changed since the last TakeChanged.
-	changed map[string]struct{}
+	// published are the resources of the kind, and changed the names of those whose state may have changed since the last
+	// TakeChanged.
+	published table
+	changed   changedNames
 }
 
 // wants reports whether the proxy subscribed to the name.
@@ -40,7 +42,7 @@ func (sub *subscription) wants(name string) bool {
 }
 
 // markChanged records that the state of a resource may have changed.
-func (sub *subscription) markChanged(name string) { sub.changed[name] = struct{}{} }
+func (sub *subscription) markChanged(name string) { sub.changed.add(name, sub.published) }
 
 // Session is the state of one stream. Each step takes the current time and returns the responses to send. A session is
 // not safe for concurrent use.
@@ -100,7 +102,6 @@ func New(mode Mode, grace time.Duration, salt string, rejections ProxyRejections
 	for k := range s.subs {
 		s.subs[k] = subscription{
 			traits: Kind(k).traits(), names: map[string]bool{}, records: map[string]*record{},
-			changed: map[string]struct{}{},
 		}
 	}
 	return s
@@ -118,6 +119,9 @@ func (s *Session) Publish(now time.Time, next *Snapshot) Output {
 		}
 	}
 	s.snapshot = next
+	for k := range s.subs {
+		s.subs[k].published = next.resources[k]
+	}
 	return s.Tick(now)
 }
 

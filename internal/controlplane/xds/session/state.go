@@ -1,6 +1,9 @@
 package session
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // ResourceState is what a proxy answered about one resource. Versions are those of [Snapshot.Version]; empty means
 // none.
@@ -27,15 +30,9 @@ func (s *Session) State(k Kind, name string) ResourceState {
 	return out
 }
 
-// TakeChanged returns the names of the resources whose State may have changed since the last call. All others have
-// the same State as then.
-func (s *Session) TakeChanged(k Kind) map[string]struct{} {
-	changed := s.subs[k].changed
-	if len(changed) > 0 {
-		s.subs[k].changed = map[string]struct{}{}
-	}
-	return changed
-}
+// TakeChanged returns the names of the resources whose State may have changed since the last call, nil for none. All
+// others have the same State as then.
+func (s *Session) TakeChanged(k Kind) iter.Seq[string] { return s.subs[k].changed.take() }
 
 // Rejected returns the sorted names of the resources that are not sent because the proxy rejected the desired version
 // in a response that contained nothing else new.
@@ -56,6 +53,10 @@ func (s *Session) Serves(endpoints string) bool {
 	rec := s.lookup(EndpointKind, endpoints)
 	return rec.isSynced() && rec.sent.hasContent() && rec.sent.serving
 }
+
+// JoiningBytes is the memory that a session takes for each resource until HasJoined, in bytes. Synced resources take much
+// less.
+const JoiningBytes = 256
 
 // HasJoined reports whether the proxy answered its first scopes, which are the last resources that it subscribes to.
 func (s *Session) HasJoined() bool {

@@ -35,7 +35,7 @@ func hinted(hints ...string) *endpointv3.ClusterLoadAssignment {
 func prioritiesOf(t *testing.T, res *Resource) []uint32 {
 	t.Helper()
 	assignment := new(endpointv3.ClusterLoadAssignment)
-	if err := res.Any().UnmarshalTo(assignment); err != nil {
+	if err := res.Any(nil).UnmarshalTo(assignment); err != nil {
 		t.Fatal(err)
 	}
 	var priorities []uint32
@@ -85,14 +85,14 @@ func TestPriorities(t *testing.T) {
 			for i, priority := range test.want {
 				message.GetEndpoints()[i].Priority = priority
 			}
-			got, err := sent.Any().UnmarshalNew()
+			got, err := sent.Any(nil).UnmarshalNew()
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(proto.Message(message), got, protocmp.Transform()); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
-			isPublished := bytes.Equal(sent.Any().GetValue(), res.Any().GetValue())
+			isPublished := bytes.Equal(sent.Any(nil).GetValue(), res.Any(nil).GetValue())
 			hasHints := len(test.groups) > 1
 			if isKnown := test.topology != (Topology{}); isPublished == (isKnown && hasHints) {
 				t.Errorf("sent as published: %t", isPublished)
@@ -250,7 +250,7 @@ func BenchmarkEndpointsForTopology(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_ = res.forTopology(topology).Any()
+				_ = res.forTopology(topology).Any(nil)
 			}
 		})
 	}
