@@ -45,6 +45,8 @@ type stream struct {
 	// isProven is true for a proxy that has proven its fleet, or need not. hasRequestedKeys is true once another one has
 	// subscribed to certificates; of the goroutine of serve.
 	isProven, hasRequestedKeys bool
+	// hasProof is true for a proxy that has proven its fleet.
+	hasProof bool
 
 	mu      sync.Mutex // guards the session
 	session *session.Session
@@ -129,6 +131,7 @@ func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) erro
 		logger = logger.With(slog.Bool("authenticated", isProven))
 	}
 	logger.InfoContext(ctx, "proxy connected")
+	st.hasProof = isProven && s.options.Identify != nil
 	if st.isProven = isProven; !isProven {
 		st.withholdSecrets()
 		s.options.Metrics.unauthenticated.Inc()
