@@ -122,6 +122,8 @@ func requested(t *testing.T) map[string]bool {
 			}
 		case resource == "scaledobjects" && event.Verb == "delete":
 			name = ref.Name
+		case resource == "configmaps" && ref.Name == httpv1alpha1.InterceptorCA:
+			name, namespace = ref.Name, ref.Namespace
 		case slices.Contains([]string{"deployments", "configmaps", "services", "poddisruptionbudgets"}, resource):
 			name = ref.Name
 		}
