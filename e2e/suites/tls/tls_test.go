@@ -30,7 +30,9 @@ const (
 // strict fleet is not served.
 func TestTLS(t *testing.T) {
 	b := testbed.Up(t, provider.Spec{
-		Addons: []string{"keda", "traefik"}, Forwards: map[string]string{plain: "kedify-proxy." + plain + ".svc.cluster.local:8080"},
+		Addons: []string{"keda", "traefik"}, Forwards: map[string]string{
+			provider.IngressAddress: provider.IngressTarget, plain: "kedify-proxy." + plain + ".svc.cluster.local:8080",
+		},
 	})
 	k := testbed.Kubectl{Cluster: b.Cluster}
 	k.ExplainFailure(t, []string{"logs", "-n", keda, interceptor, "--tail=60"}, []string{"get", "pods", "-A"})
