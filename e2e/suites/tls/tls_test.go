@@ -109,7 +109,8 @@ func restart(t *testing.T, k testbed.Kubectl) {
 func deployPlain(t *testing.T, k testbed.Kubectl, repo string) {
 	t.Helper()
 	k.CreateNamespace(t, plain)
-	k.Do(t, "-n", plain, "apply", "-k", filepath.Join(repo, "config", "kedify-proxy"), "-f", "plain.yaml")
+	k.Do(t, "-n", plain, "apply", "-k", filepath.Join(repo, "config", "kedify-proxy"))
+	k.Do(t, "-n", plain, "apply", "-f", "plain.yaml")
 	k.Do(t, "-n", plain, "rollout", "status", "deployment/kedify-proxy")
 	k.Do(t, "-n", plain, "wait", "httpscaledobject/web", "--for=condition=Programmed")
 	if got := k.Do(t, "-n", plain, "get", "service/kedify-proxy", "-o", "jsonpath="+mode); got != "" {
