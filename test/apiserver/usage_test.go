@@ -258,13 +258,14 @@ func usedPermissions(t *testing.T, account string) []string {
 		if ref.Subresource != "" {
 			resource += "/" + ref.Subresource
 		}
-		// Roles name one Lease, one Secret, ConfigMaps, and the namespace of the interceptors.
-		if strings.HasPrefix(ref.Name, envoysettings.Name) && resource == "configmaps" {
+		// Roles name one Lease, one Secret, one Service, ConfigMaps, and the namespace of the interceptors.
+		if resource == "configmaps" &&
+			(strings.HasPrefix(ref.Name, envoysettings.Name) || ref.Name == httpv1alpha1.InterceptorCA) {
 			name = ref.Name
 		}
 		if account != rolloutsAccount && ref.Namespace == "keda" {
 			namespace = "keda"
-			if resource == "leases" && event.Verb != "create" || resource == "secrets" {
+			if resource == "leases" && event.Verb != "create" || resource == "secrets" || resource == "services" {
 				name = ref.Name
 			}
 		}
