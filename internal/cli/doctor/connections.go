@@ -17,7 +17,7 @@ func connections(cluster *facts.Facts) []Finding {
 		return nil
 	}
 	var findings []Finding
-	if cluster.HasRead(facts.CA) && cluster.CA == nil && cluster.Scaler != nil {
+	if cluster.HasRead(facts.CA) && cluster.CA == nil && len(cluster.ScaledByRequests()) > 0 {
 		findings = append(findings, Finding{
 			Code: InterceptorCertificateMissing, Severity: Error,
 			Object: objectName("ConfigMap", cluster.Interceptor.Namespace, httpv1alpha1.InterceptorCA),
