@@ -91,7 +91,7 @@ func (n *Namespace) Plan() (Plan, error) {
 		return Plan{Condition: unmanagedCondition(unmanaged)}, nil
 	case n.IsNeeded:
 		plan := Plan{Condition: settingsCondition(problems)}
-		if n.NeedsPods() && !settings.isStrict {
+		if n.awaitsTokens() && !settings.isStrict {
 			plan.RequeueAfter = authenticationRetry // No watch reports the end of the last Pod without a token.
 		}
 		for _, object := range wanted {

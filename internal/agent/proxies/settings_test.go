@@ -235,7 +235,7 @@ func TestProxiesTrustTheInterceptor(t *testing.T) {
 	}
 	plaintext := bootstrap()
 	w.Settings.CA = []byte("first\n")
-	if done, _ := w.step(t); done != "+cm-bootstrap +deploy" || bootstrap() == plaintext {
+	if done, _ := w.step(t); done != "+cm-bootstrap +deploy again in 5s" || bootstrap() == plaintext {
 		t.Errorf("with TLS: %s", done)
 	}
 	const name = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.kedify.svc"

@@ -35,10 +35,11 @@ const (
 // authenticationRetry is the pause after which the agent looks again for Pods without a token.
 const authenticationRetry = 5 * time.Second
 
-// NeedsPods reports whether the plan depends on HasPlaintext: the fleet is about to become strict.
-func (n *Namespace) NeedsPods() bool {
-	return n.Settings.CA != nil && n.authentication() == "" && n.isRolledOut()
-}
+// awaitsTokens reports whether the fleet becomes strict after its last proxy without a token has ended.
+func (n *Namespace) awaitsTokens() bool { return n.Settings.CA != nil && n.authentication() == "" }
+
+// NeedsPods reports whether the plan depends on HasPlaintext: the fleet may become strict now.
+func (n *Namespace) NeedsPods() bool { return n.awaitsTokens() && n.isRolledOut() }
 
 // isStrict reports whether the interceptor may serve only proxies with a token: after the last proxy without one has
 // ended, so that an upgrade cuts off none. A fleet that someone has set to permissive stays so.

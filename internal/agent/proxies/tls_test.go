@@ -33,11 +33,11 @@ func TestFleetBecomesStrict(t *testing.T) {
 	w.step(t)
 	w.rollOut(t, 1, 1)
 	w.Settings.CA = []byte("ca")
-	if done, _ := w.step(t); done != "+cm-bootstrap +deploy" || w.mode(t) != "" {
+	if done, _ := w.step(t); done != "+cm-bootstrap +deploy again in 5s" || w.mode(t) != "" {
 		t.Errorf("with TLS: %s, %q", done, w.mode(t))
 	}
 	w.rollOut(t, 2, 1)
-	if done, _ := w.step(t); done != "" || w.NeedsPods() || w.mode(t) != "" {
+	if done, _ := w.step(t); done != "again in 5s" || w.NeedsPods() || w.mode(t) != "" {
 		t.Errorf("while proxies are replaced: %s, %q", done, w.mode(t))
 	}
 	w.rollOut(t, 1, 1)
