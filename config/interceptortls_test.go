@@ -1,50 +1,39 @@
 package config_test
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
+	"slices"
 	"testing"
 
-	"sigs.k8s.io/yaml"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/identity"
 )
 
-// TestTLSForProxiesIsOptional: the manifests of the components neither enable TLS for proxies nor grant permissions for
-// it. config/interceptor-tls grants them.
-func TestTLSForProxiesIsOptional(t *testing.T) {
+// TestTLSToTheInterceptorIsOn: no component of the manifests turns TLS off, and the scaler has a token that the
+// interceptor accepts. The proxies of config/kedify-proxy connect without TLS, as those of other charts.
+func TestTLSToTheInterceptorIsOn(t *testing.T) {
 	t.Parallel()
-	read := func(file string) string {
-		text, err := os.ReadFile(filepath.Clean(file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
-	}
-	words := []string{"tokenreviews", `"kedify-http-interceptor-tls"`, "tls-secret", "TLS_SECRET"}
-	for _, folder := range []string{"agent", "interceptor", "kedify-proxy", "scaler"} {
-		files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %v, %v", folder, files, err)
-		}
-		for _, file := range files {
-			for _, word := range words {
-				if strings.Contains(read(file), word) {
-					t.Errorf("%s contains %s", file, word)
-				}
+	for name, c := range components(t) {
+		container := c.deployment.Spec.Template.Spec.Containers[0]
+		for _, argument := range container.Args {
+			if argument == "--interceptor-tls-secret=" || argument == "--interceptor-ca=" {
+				t.Errorf("%s: %s", name, argument)
 			}
 		}
-	}
-	var list struct{ Resources []string }
-	if err := yaml.Unmarshal([]byte(read("interceptor-tls/kustomization.yaml")), &list); err != nil {
-		t.Fatal(err)
-	}
-	var granted strings.Builder
-	for _, file := range list.Resources {
-		granted.WriteString(read(filepath.Join("interceptor-tls", file)))
-	}
-	for _, word := range words[:2] {
-		if !strings.Contains(granted.String(), word) {
-			t.Errorf("config/interceptor-tls does not grant %s", word)
+		volumes := c.deployment.Spec.Template.Spec.Volumes
+		at := slices.IndexFunc(volumes, func(volume corev1.Volume) bool { return volume.Projected != nil })
+		if hasToken := at >= 0; hasToken != (name == "scaler") {
+			t.Errorf("%s: has a token: %t", name, hasToken)
+		}
+		if at < 0 {
+			continue
+		}
+		token := volumes[at].Projected.Sources[0].ServiceAccountToken
+		mounted := slices.ContainsFunc(container.VolumeMounts, func(mount corev1.VolumeMount) bool {
+			return mount.Name == volumes[at].Name && mount.MountPath+"/"+token.Path == "/var/run/secrets/kedify/token"
+		})
+		if token.Audience != identity.Audience || !mounted {
+			t.Errorf("%s: %+v, mounted %t", name, token, mounted)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 ##@ Suites on a cluster
 
 # Each suite starts a cluster of its own and removes it. E2E_SHARED=1 uses the running one.
-SUITES := autoscaling autowire canary faults gateway guide helm install keda mutants release routes traffic zero
+SUITES := autoscaling autowire canary faults gateway guide helm install keda mutants release routes tls traffic zero
 # The suites are compiled before anything runs. BUILT=1 means that `make suites` compiled them from this tree.
 compile = $(COMPILE) $(GREED) go test -c -vet=off -ldflags=-w -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
 # Call suite with its name, a time limit, environment, a pattern of tests (all if it is empty), and further arguments. A
@@ -96,6 +96,10 @@ ZERO_ONLY ?=
 .PHONY: test-zero
 test-zero: tools-cluster ## [root, 9 min] wake an app without replicas by requests, with KEDA, while components are killed (ZERO_ONLY=killed)
 	$(call suite,zero,60m,,$(if $(ZERO_ONLY),TestRequestsWakeTheApp/$(ZERO_ONLY)))
+
+.PHONY: test-tls
+test-tls: tools-cluster ## [root, 6 min] replace the certificate of the interceptor during a canary under load, next to proxies without TLS
+	$(call suite,tls,40m)
 
 # Which tests, as a pattern; the Ingress controller, traefik or contour; requests per second on each of the two paths.
 AUTOWIRE ?=

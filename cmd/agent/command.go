@@ -166,9 +166,9 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 
 // addInterceptorFlags declares the flags of the certificate of the interceptor.
 func (s *settings) addInterceptorFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&s.interceptorTLSSecret, "interceptor-tls-secret", "",
+	flags.StringVar(&s.interceptorTLSSecret, "interceptor-tls-secret", httpv1alpha1.InterceptorTLSSecret,
 		"`name` of the Secret with the interceptor's certificate, which the agent creates and renews, and whose CA the "+
-			"proxies trust; by default proxies connect to the interceptor without TLS")
+			"proxies and the scaler trust; empty turns TLS off: proxies connect to the interceptor without it")
 	flags.BoolVar(&s.externalTLSSecret, "external-tls-secret", false,
 		"read the Secret of --interceptor-tls-secret only: cert-manager or a person creates and renews it")
 }

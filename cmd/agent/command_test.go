@@ -19,6 +19,7 @@ func TestSettings(t *testing.T) {
 		webhookAddress: ":9443", webhookSecret: "kedify-http-agent-webhook", webhookName: "kedify-http-agent",
 		healthAddress: ":8081", metricsAddress: ":2223", podNamespace: "keda",
 		shutdownDelay: 3 * time.Second, shutdownDeadline: 15 * time.Second, logFormat: "json", logLevel: "info",
+		interceptorTLSSecret: "kedify-http-interceptor-tls",
 	}
 	changed := func(change func(*settings)) settings {
 		s := standard
@@ -105,7 +106,8 @@ func TestInvalidSettings(t *testing.T) {
 			args: []string{"--pod-ip=pod"}, wantMessage: `invalid setting: --pod-ip: ParseAddr("pod")`,
 		},
 		"a Secret of cert-manager without a name": {
-			args: []string{"--external-tls-secret"}, wantMessage: "--external-tls-secret: there is no name of the Secret",
+			args:        []string{"--external-tls-secret", "--interceptor-tls-secret="},
+			wantMessage: "--external-tls-secret: there is no name of the Secret",
 		},
 		"an image with a space":         {args: []string{"--proxy-image=a b"}, wantMessage: `--proxy-image: invalid setting: "a b"`},
 		"an argument in place of flags": {args: []string{"start"}, wantMessage: `unknown command "start"`},

@@ -118,6 +118,8 @@ func (c clients) sources(chosen settings) ingest.Sources {
 		sources.EndpointSlices = append(sources.EndpointSlices,
 			listWatch(c.discovery, "endpointslices", chosen.podNamespace,
 				discoveryv1.LabelServiceName+"="+resolve.ProxyService))
+		sources.Services = append(sources.Services, cache.NewListWatchFromClient(c.core, "services", chosen.podNamespace,
+			fields.OneTermEqualSelector(metav1.ObjectNameField, resolve.ProxyService)))
 	}
 	for _, namespace := range namespaces {
 		sources.ScaledObjects = append(sources.ScaledObjects,

@@ -34,6 +34,7 @@ type settings struct {
 	metricsAddress string
 
 	interceptorTLSSecret string
+	proxyAuthentication  string
 
 	translate translate.Options
 
@@ -144,10 +145,13 @@ func (s *settings) addAddressFlags(flags *pflag.FlagSet) {
 		"`address` for /livez and /readyz; any other request gets 503")
 	flags.StringVar(&s.adminAddress, "admin-address", ":9090", "`address` of the admin server (/queue, /demand, pprof)")
 	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus)")
-	flags.StringVar(&s.interceptorTLSSecret, "interceptor-tls-secret", "",
-		"`name` of the Secret in --pod-namespace with the certificate of the ports for proxies: they serve TLS and "+
-			"plaintext, and proxies without TLS or without a token receive no private keys; by default plaintext only, "+
-			"with private keys")
+	flags.StringVar(&s.interceptorTLSSecret, "interceptor-tls-secret", httpv1alpha1.InterceptorTLSSecret,
+		"`name` of the Secret in --pod-namespace with the certificate: the ports for proxies serve TLS and plaintext, "+
+			"and the admin port TLS only, to the scaler; empty turns TLS off: plaintext only, with private keys")
+	flags.StringVar(&s.proxyAuthentication, "proxy-authentication", httpv1alpha1.ProxyAuthenticationPermissive,
+		"`mode` of fleets: permissive (a proxy without TLS or without a token is served, without private keys) or strict "+
+			"(it is not served). Annotation "+httpv1alpha1.AnnotationProxyAuthentication+" of a Service kedify-proxy "+
+			"overrides it")
 }
 
 // addProxyFlags adds the flags of the configuration of all proxies.
@@ -264,7 +268,7 @@ func (s *settings) check() error {
 	if err := s.translate.Strictness.Check(); err != nil {
 		return fmt.Errorf("%w: %w", errSetting, err)
 	}
-	if err := s.checkHold(); err != nil {
+	if err := errors.Join(s.checkAuthentication(), s.checkHold()); err != nil {
 		return err
 	}
 	if s.podName != "" {
@@ -276,6 +280,22 @@ func (s *settings) check() error {
 	}
 	s.podName = name
 	return nil
+}
+
+// checkAuthentication validates how proxies are authenticated.
+func (s *settings) checkAuthentication() error {
+	switch s.proxyAuthentication {
+	case httpv1alpha1.ProxyAuthenticationPermissive:
+		return nil
+	case httpv1alpha1.ProxyAuthenticationStrict:
+		if s.interceptorTLSSecret != "" {
+			return nil
+		}
+		return fmt.Errorf("%w: --proxy-authentication: strict needs TLS: set --interceptor-tls-secret", errSetting)
+	default:
+		return fmt.Errorf("%w: --proxy-authentication: %q is not a mode: use %s or %s", errSetting, s.proxyAuthentication,
+			httpv1alpha1.ProxyAuthenticationPermissive, httpv1alpha1.ProxyAuthenticationStrict)
+	}
 }
 
 // checkHold validates the settings of queued requests, and sets the address of ext_authz for proxies.

@@ -28,6 +28,8 @@ func TestSettings(t *testing.T) {
 		batchInterval: 10 * time.Millisecond, clusterGrace: 5 * time.Second, maxStreams: 2048,
 		shutdownDelay: 3 * time.Second, shutdownDeadline: 15 * time.Second,
 		logFormat: "json", logLevel: "info",
+
+		interceptorTLSSecret: "kedify-http-interceptor-tls", proxyAuthentication: "permissive",
 	}
 	standard.translate.TLS = true
 	changed := func(change func(*settings)) settings {
@@ -103,9 +105,17 @@ func TestSettings(t *testing.T) {
 				}
 			}),
 		},
-		"TLS for proxies": {
+		"another certificate": {
 			environment: map[string]string{"KEDIFY_INTERCEPTOR_INTERCEPTOR_TLS_SECRET": "tls"},
 			want:        changed(func(s *settings) { s.interceptorTLSSecret = "tls" }),
+		},
+		"no TLS": {
+			environment: map[string]string{"KEDIFY_INTERCEPTOR_INTERCEPTOR_TLS_SECRET": ""},
+			want:        changed(func(s *settings) { s.interceptorTLSSecret = "" }),
+		},
+		"strict": {
+			args: []string{"--proxy-authentication=strict"},
+			want: changed(func(s *settings) { s.proxyAuthentication = "strict" }),
 		},
 		"a flag counts before the environment": {
 			environment: map[string]string{"KEDIFY_INTERCEPTOR_XDS_ADDRESS": ":1"},
@@ -153,6 +163,14 @@ func TestInvalidSettings(t *testing.T) {
 		"an unknown action": {
 			args:        []string{"--escaped-slashes=merge"},
 			wantMessage: `--escaped-slashes: unknown action "merge": use keep, redirect, reject, unescape`,
+		},
+		"an unknown mode": {
+			args:        []string{"--proxy-authentication=off"},
+			wantMessage: `--proxy-authentication: "off" is not a mode: use permissive or strict`,
+		},
+		"strict without TLS": {
+			args:        []string{"--proxy-authentication=strict", "--interceptor-tls-secret="},
+			wantMessage: "--proxy-authentication: strict needs TLS: set --interceptor-tls-secret",
 		},
 		"no proxy allowed": {args: []string{"--max-streams=0"}, wantMessage: "--max-streams: 0 is too small"},
 		"no address":       {args: []string{"--pod-ip=here"}, wantMessage: "--pod-ip: ParseAddr"},

@@ -23,13 +23,14 @@ import (
 // together have no limit: it would lock out some of them.
 const connectionsPerProxy = 512
 
-// security is what the ports for proxies need for TLS. Without TLS it is empty.
+// security is what the ports for proxies and for the scaler need for TLS. Without TLS it is empty.
 type security struct {
 	certificates *transport.Certificates
 	identities   *controlplane.Identities
+	callers      *identity.Verifier // of the admin port
 }
 
-// newSecurity returns the security of the ports for proxies. It sends no request.
+// newSecurity returns the security of the ports. It sends no request.
 func newSecurity(chosen settings, api clients, logger *slog.Logger) security {
 	if chosen.interceptorTLSSecret == "" {
 		return security{}
@@ -37,7 +38,17 @@ func newSecurity(chosen settings, api clients, logger *slog.Logger) security {
 	return security{
 		certificates: &transport.Certificates{Name: transport.Name(chosen.podNamespace)},
 		identities:   &controlplane.Identities{Verifier: identity.New(api.reviewToken, time.Now), Logger: logger},
+		callers:      identity.New(api.reviewToken, time.Now),
 	}
+}
+
+// admin makes the port for the scaler use TLS, and require a token of the scaler.
+func (s security) admin(port server.Port, namespace string, logger *slog.Logger) server.Port {
+	if s.certificates != nil {
+		port.TLS = s.certificates.HTTPConfig()
+		port.Handler = &controlplane.Admin{Verifier: s.callers, Namespace: namespace, Next: port.Handler, Logger: logger}
+	}
+	return port
 }
 
 // discovery adds the proof of fleets to the options of the discovery server.

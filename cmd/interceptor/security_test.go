@@ -2,16 +2,19 @@ package main
 
 import (
 	"log/slog"
+	"net/http"
 	"testing"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
-// TestTLSIsOptional: without --interceptor-tls-secret, the default, the interceptor reads no Secret of its own, needs
-// no proof of proxies and replicas, and serves plaintext only. With it, all of these change together.
+// TestTLSIsOptional: with an empty --interceptor-tls-secret, the interceptor reads no Secret of its own, needs no proof of
+// proxies, replicas and the scaler, and serves plaintext only. With one, all of these change together.
 func TestTLSIsOptional(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
 	for name, want := range map[string]bool{"": false, "tls": true} {
@@ -24,6 +27,8 @@ func TestTLSIsOptional(t *testing.T) {
 		s := newSecurity(chosen, api, logger)
 		discovery, metrics := s.discovery(xds.Options{}), s.sink(sink.Options{})
 		peers, loop := s.peers(status.Options{}), s.ingest(ingest.Options{})
+		admin := s.admin(server.Port{Handler: http.NotFoundHandler()}, "keda", logger)
+		_, hasAdmin := admin.Handler.(*controlplane.Admin)
 		for what, got := range map[string]bool{
 			"the ports serve TLS":               s.certificates != nil,
 			"proxies prove their fleet":         discovery.Identify != nil,
@@ -32,6 +37,8 @@ func TestTLSIsOptional(t *testing.T) {
 			"a certificate is loaded":           loop.SetCertificate != nil,
 			"proxies verify it for their calls": loop.Translate.Hold.Name == "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.keda.svc",
 			"the Secret is watched":             api.sources(chosen).Certificate != nil,
+			"the scaler connects by TLS":        admin.TLS != nil,
+			"the scaler proves its account":     hasAdmin,
 		} {
 			if got != want {
 				t.Errorf("--interceptor-tls-secret=%s: %s: %t", name, what, got)

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/klog/v2"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
@@ -65,7 +66,10 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 
 // resolve returns the options of package resolve.
 func (s *settings) resolve() resolve.Options {
-	return resolve.Options{SharedFleet: model.Fleet(s.podNamespace), MaxObjects: s.maxObjects, MaxHosts: s.maxHosts}
+	return resolve.Options{
+		SharedFleet: model.Fleet(s.podNamespace), MaxObjects: s.maxObjects, MaxHosts: s.maxHosts,
+		NeedTokens: s.proxyAuthentication == httpv1alpha1.ProxyAuthenticationStrict,
+	}
 }
 
 // process has the components of the interceptor.
@@ -174,9 +178,9 @@ func (p *process) components(ctx context.Context, registry *prometheus.Registry)
 		server.Port{
 			Name: "health", Address: p.settings.proxyAddress, Flag: "--proxy-address", Handler: p.health,
 		},
-		server.Port{
+		p.security.admin(server.Port{
 			Name: "admin", Address: p.settings.adminAddress, Flag: "--admin-address", Handler: p.admin(),
-		},
+		}, p.settings.podNamespace, p.logger),
 		server.Port{
 			Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address",
 			Handler: server.MetricsHandler(registry),

@@ -27,6 +27,8 @@ type settings struct {
 	maxStreams uint32
 
 	interceptorNamespace string
+	interceptorCA        string
+	interceptorToken     string
 
 	shutdownDelay    time.Duration
 	shutdownDeadline time.Duration
@@ -95,6 +97,11 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 
 	flags.StringVar(&s.interceptorNamespace, "interceptor-namespace", httpv1alpha1.DefaultInterceptorNamespace,
 		"`namespace` of the interceptors")
+	flags.StringVar(&s.interceptorCA, "interceptor-ca", httpv1alpha1.InterceptorCA,
+		"`name` of the ConfigMap in --interceptor-namespace with the CAs of the interceptors' certificate, which the agent "+
+			"publishes; empty connects to interceptors without TLS and without a token")
+	flags.StringVar(&s.interceptorToken, "interceptor-token-file", "/var/run/secrets/kedify/token",
+		"`file` with the token for the interceptors, read at each connection")
 
 	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second,
 		"`time` to keep serving, unready, after SIGTERM")

@@ -47,7 +47,10 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	demand, err := demandclient.NewClient(chosen.interceptorNamespace, config, logger)
+	demand, err := demandclient.NewClient(demandclient.Options{
+		Namespace: chosen.interceptorNamespace, CA: chosen.interceptorCA, TokenFile: chosen.interceptorToken,
+		API: config, Logger: logger,
+	})
 	if err != nil {
 		return err
 	}

@@ -57,11 +57,16 @@ func (p Publisher) Assign(proxies map[model.Fleet][]model.Proxy) {
 // membersOf returns the addresses of proxies. An address is draining when all proxies of a fleet that have it serve but
 // are no longer ready.
 func membersOf(proxies map[model.Fleet][]model.Proxy) xds.Members {
-	members := xds.Members{Fleets: map[netip.Addr][]string{}, Topologies: map[xds.Member]session.Topology{}}
+	members := xds.Members{
+		Fleets: map[netip.Addr][]string{}, Strict: map[string]bool{}, Topologies: map[xds.Member]session.Topology{},
+	}
 	isDraining := map[xds.Member]bool{}
 	for fleet, fleetProxies := range proxies {
 		for _, proxy := range fleetProxies {
 			addMember(&members, string(fleet), proxy)
+			if proxy.NeedsToken {
+				members.Strict[string(fleet)] = true
+			}
 			for _, address := range proxy.Addresses {
 				member := xds.Member{Fleet: string(fleet), Address: address}
 				others, isKnown := isDraining[member]

@@ -19,7 +19,7 @@ func TestMembersOf(t *testing.T) {
 	t.Parallel()
 	shared, v6 := netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("fd00::7")
 	got := membersOf(map[model.Fleet][]model.Proxy{
-		"a": {{Name: "a-1", Addresses: []netip.Addr{shared}, Zone: "east", IsServing: true}},
+		"a": {{Name: "a-1", Addresses: []netip.Addr{shared}, Zone: "east", IsServing: true, NeedsToken: true}},
 		"b": {{Name: "b-1", Addresses: []netip.Addr{shared, v6}, Zone: "west", IsServing: true, IsReady: true}},
 	})
 	slices.Sort(got.Fleets[shared])
@@ -27,6 +27,7 @@ func TestMembersOf(t *testing.T) {
 		xds.Member{Fleet: "b", Address: v6}
 	want := xds.Members{
 		Fleets: map[netip.Addr][]string{shared: {"a", "b"}, v6: {"b"}}, Draining: []xds.Member{inA},
+		Strict:   map[string]bool{"a": true},
 		WithIPv6: []xds.Member{inB, inB6},
 		Topologies: map[xds.Member]session.Topology{
 			inA: {Zone: "east"}, inB: {Zone: "west"}, inB6: {Zone: "west"},

@@ -68,7 +68,7 @@ func (i *Identities) verify(ctx context.Context, from netip.Addr, headers []stri
 	if errors.Is(err, identity.ErrForbidden) {
 		i.forbidden.Do(func() {
 			i.Logger.ErrorContext(ctx, "tokens of proxies cannot be reviewed: proxies are identified by their addresses and "+
-				"receive no private keys: apply config/interceptor-tls", "error", err)
+				"receive no private keys: apply config/interceptor", "error", err)
 		})
 		return identity.Pod{}, nil
 	}

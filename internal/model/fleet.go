@@ -21,12 +21,14 @@ type Proxy struct {
 	IsReady bool
 	// IsServing means that it accepts requests, even if it is terminating.
 	IsServing bool
+	// NeedsToken means that its fleet is strict: without a valid token it is not served.
+	NeedsToken bool
 }
 
 // Equal reports whether all fields are equal.
 func (p Proxy) Equal(other Proxy) bool {
 	return p.Name == other.Name && p.Zone == other.Zone && p.Node == other.Node &&
-		p.IsReady == other.IsReady && p.IsServing == other.IsServing &&
+		p.IsReady == other.IsReady && p.IsServing == other.IsServing && p.NeedsToken == other.NeedsToken &&
 		slices.Equal(p.Addresses, other.Addresses)
 }
 

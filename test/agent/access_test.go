@@ -42,7 +42,8 @@ func TestPermissions(t *testing.T) {
 	granted := permissions(t, manifests+"agent/rbac.yaml")
 	rare := []string{
 		// Renewed certificates, repeated Events and rejected patches of another version may not occur here.
-		"update secrets/kedify-http-agent-webhook in keda", "patch events", "get scaledobjects.keda.sh",
+		"update secrets/kedify-http-agent-webhook in keda", "update secrets/kedify-http-interceptor-tls in keda",
+		"create configmaps/kedify-http-interceptor-ca in keda", "patch events", "get scaledobjects.keda.sh",
 		"create scaledobjects.keda.sh/kedify-proxy",
 		"get ingresses.networking.k8s.io", "get httproutes.gateway.networking.k8s.io",
 		// The API server requires this permission in addition to patch when an apply creates, and audits the patch.
@@ -121,6 +122,8 @@ func requested(t *testing.T) map[string]bool {
 			}
 		case resource == "scaledobjects" && event.Verb == "delete":
 			name = ref.Name
+		case resource == "configmaps" && ref.Name == httpv1alpha1.InterceptorCA:
+			name, namespace = ref.Name, ref.Namespace
 		case slices.Contains([]string{"deployments", "configmaps", "services", "poddisruptionbudgets"}, resource):
 			name = ref.Name
 		}

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/identity"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
@@ -40,9 +41,9 @@ func trustedCA(t *testing.T, namespace string) string {
 	return file.Resources[0].Context.CA.Text
 }
 
-// TestCertificateOfTheInterceptor starts the agent with TLS and the permissions of config/interceptor-tls. It creates a
-// certificate, which the interceptor accepts, and proxies that trust it, also after the Secret is deleted. The admission
-// policies accept these proxies.
+// TestCertificateOfTheInterceptor starts the agent. It creates a certificate, which the interceptor accepts, and proxies
+// that trust it, also after the Secret is deleted. It publishes the CA for the scaler, and makes the fleet strict. The
+// admission policies accept all of this.
 //
 //nolint:paralleltest // it replaces the shared cluster
 func TestCertificateOfTheInterceptor(t *testing.T) {
@@ -52,8 +53,8 @@ func TestCertificateOfTheInterceptor(t *testing.T) {
 	}
 	folder := clusterOfItsOwn(t)
 	apply(t, "", string(definition))
-	applyFiles(t, "", manifests+"agent/admission.yaml", manifests+"interceptor-tls/agent.yaml")
-	agent, _, err := shared.start(t.Context(), folder, "--interceptor-tls-secret=kedify-http-interceptor-tls")
+	applyFiles(t, "", manifests+"agent/admission.yaml")
+	agent, _, err := shared.start(t.Context(), folder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,10 +80,20 @@ func TestCertificateOfTheInterceptor(t *testing.T) {
 		return len(volumes) == 2 && volumes[1].Projected != nil &&
 			volumes[1].Projected.Sources[0].ServiceAccountToken.Audience == identity.Audience
 	})
+	await.True(t, "the fleet is strict", func() bool {
+		var service corev1.Service
+		return get(t, part("Service", team), &service) &&
+			service.Annotations[httpv1alpha1.AnnotationProxyAuthentication] == httpv1alpha1.ProxyAuthenticationStrict
+	})
 	remove(t, interceptorSecret)
 	await.True(t, "another certificate", func() bool { return get(t, interceptorSecret, &second) })
 	await.True(t, "proxies trust it", func() bool {
 		return strings.Contains(trustedCA(t, team), string(second.Data["ca.crt"]))
+	})
+	await.True(t, "the scaler trusts it", func() bool {
+		var published corev1.ConfigMap
+		return get(t, "/api/v1/namespaces/keda/configmaps/"+httpv1alpha1.InterceptorCA, &published) &&
+			published.Data[httpv1alpha1.InterceptorCAKey] == string(second.Data["ca.crt"])
 	})
 	if string(second.Data["ca.crt"]) == string(first.Data["ca.crt"]) {
 		t.Error("the new certificate has the old CA")
@@ -93,9 +104,22 @@ func TestCertificateOfTheInterceptor(t *testing.T) {
 	}
 }
 
-// TestProxiesWithoutTLS: by default the agent creates no certificate, and proxies without a CA and a token.
+// TestProxiesWithoutTLS: with an empty name of the Secret, the agent creates no certificate, and proxies without a CA and
+// a token. It does not make their fleet strict.
+//
+//nolint:paralleltest // it replaces the shared cluster
 func TestProxiesWithoutTLS(t *testing.T) {
-	t.Parallel()
+	definition, err := os.ReadFile(manifests + "crd/http.keda.sh_httpscaledobjects.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := clusterOfItsOwn(t)
+	apply(t, "", string(definition))
+	agent, _, err := shared.start(t.Context(), folder, "--interceptor-tls-secret=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = agent.Kill() })
 	team := namespace(t, "without-tls")
 	apply(t, team, shop(simple))
 	awaitParts(t, team, len(proxyParts))
@@ -110,5 +134,9 @@ func TestProxiesWithoutTLS(t *testing.T) {
 	proxy := awaitProxy(t, team, "are there", func(*appsv1.Deployment) bool { return true })
 	if volumes := proxy.Spec.Template.Spec.Volumes; len(volumes) != 1 {
 		t.Errorf("the proxies have the volumes %v", volumes)
+	}
+	var service corev1.Service
+	if get(t, part("Service", team), &service); service.Annotations[httpv1alpha1.AnnotationProxyAuthentication] != "" {
+		t.Errorf("the Service has the annotations %v", service.Annotations)
 	}
 }

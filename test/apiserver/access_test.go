@@ -64,32 +64,32 @@ func grantedPermissions() map[string]map[string]string {
 				"proxies, if the cluster role is bound only in some namespaces",
 			"watch endpointslices.discovery.k8s.io in keda": "the other replicas and the shared " +
 				"proxies, if the cluster role is bound only in some namespaces",
-		},
-		proxyTLSRoleFile: {
+			"list services/kedify-proxy in keda":                "how the shared proxies are authenticated, in the same case",
+			"watch services/kedify-proxy in keda":               "how the shared proxies are authenticated, in the same case",
 			"list secrets/kedify-http-interceptor-tls in keda":  "its own certificate",
 			"watch secrets/kedify-http-interceptor-tls in keda": "its own certificate",
-			"create tokenreviews.authentication.k8s.io":         "the token of a proxy",
+			"create tokenreviews.authentication.k8s.io":         "the token of a proxy, and of the scaler",
 		},
 		tlsRoleFile: {
 			"list secrets":  "a certificate, by the Secret's name, if a user has bound the role",
 			"watch secrets": "a certificate, by the Secret's name, if a user has bound the role",
 		},
 		scalerRoleFile: {
-			"list httpscaledobjects.http.keda.sh":           "which targets are in a canary",
-			"watch httpscaledobjects.http.keda.sh":          "which targets are in a canary",
-			"list rollouts.argoproj.io":                     "which targets are in a canary",
-			"watch rollouts.argoproj.io":                    "which targets are in a canary",
-			"list endpointslices.discovery.k8s.io in keda":  "the replicas of the interceptor",
-			"watch endpointslices.discovery.k8s.io in keda": "the replicas of the interceptor",
+			"list httpscaledobjects.http.keda.sh":                 "which targets are in a canary",
+			"watch httpscaledobjects.http.keda.sh":                "which targets are in a canary",
+			"list rollouts.argoproj.io":                           "which targets are in a canary",
+			"watch rollouts.argoproj.io":                          "which targets are in a canary",
+			"list endpointslices.discovery.k8s.io in keda":        "the replicas of the interceptor",
+			"watch endpointslices.discovery.k8s.io in keda":       "the replicas of the interceptor",
+			"list configmaps/kedify-http-interceptor-ca in keda":  "the CAs of their certificate",
+			"watch configmaps/kedify-http-interceptor-ca in keda": "the CAs of their certificate",
 		},
 	}
 }
 
 // interceptorPermissions are all permissions of the interceptor that need no binding by users.
 func interceptorPermissions() []string {
-	granted := grantedPermissions()
-	all := slices.Collect(maps.Keys(granted[interceptorRoleFile]))
-	return slices.Sorted(slices.Values(slices.AppendSeq(all, maps.Keys(granted[proxyTLSRoleFile]))))
+	return slices.Sorted(maps.Keys(grantedPermissions()[interceptorRoleFile]))
 }
 
 // controllerPermissions are the permissions of the Argo Rollouts controller that the router uses. The installation of
@@ -244,7 +244,7 @@ func (c *cluster) isAllowed(t *testing.T, account, permission string) bool {
 }
 
 // attributesOf parses "verb resource.group/subresource-or-name in namespace". The part after the slash is the name for
-// Leases, ConfigMaps and Secrets, and a subresource for other resources.
+// Leases, ConfigMaps, Secrets and Services, and a subresource for other resources.
 func attributesOf(permission string) *authorizationv1.ResourceAttributes {
 	permission, namespace, _ := strings.Cut(permission, " in ")
 	verb, resource, _ := strings.Cut(permission, " ")
@@ -254,7 +254,7 @@ func attributesOf(permission string) *authorizationv1.ResourceAttributes {
 		Verb: verb, Resource: resource, Group: group,
 		Namespace: namespace,
 	}
-	if resource == "leases" || resource == "configmaps" || resource == "secrets" {
+	if slices.Contains([]string{"leases", "configmaps", "secrets", "services"}, resource) {
 		attributes.Name = detail
 	} else {
 		attributes.Subresource = detail

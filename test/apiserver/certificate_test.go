@@ -29,7 +29,7 @@ func useCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	shared.apply(t, "keda", string(secret))
-	running := shared.startInterceptor(t, "interceptor-certificate", "--interceptor-tls-secret="+transportSecret)
+	running := shared.startInterceptor(t, "interceptor-certificate")
 	await.True(t, "the interceptor has the certificate, and watches it", func() bool {
 		log, err := running.Log()
 		return err == nil && strings.Contains(string(log), "certificate of the interceptor loaded") &&

@@ -27,8 +27,6 @@ const (
 	scalerRoleFile                      = "../../config/scaler/rbac.yaml"
 	// tlsRoleFile is the role that users bind in namespaces with TLS.
 	tlsRoleFile = "../../config/interceptor/tls.yaml"
-	// proxyTLSRoleFile has the roles of the interceptor for TLS with its proxies.
-	proxyTLSRoleFile = "../../config/interceptor-tls/interceptor.yaml"
 )
 
 // cluster is an API server with the product installed as users install it.
@@ -63,7 +61,7 @@ func (c *cluster) install(ctx context.Context) error {
 	}
 	return apiserver.ApplyFiles(ctx, c.admin, "argo-rollouts",
 		filepath.Join(argo, "manifests", "install.yaml"),
-		crdFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, tlsRoleFile, proxyTLSRoleFile,
+		crdFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, tlsRoleFile,
 		"../../config/interceptor/deployment.yaml",
 		"../../config/interceptor/services.yaml", scalerRoleFile, "../../config/scaler/deployment.yaml", "../../config/scaler/service.yaml", routerRoleFile, "../../config/argo-rollouts/config.yaml")
 }

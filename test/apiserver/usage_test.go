@@ -60,6 +60,7 @@ func TestGrantedPermissionsAreUsed(t *testing.T) {
 	shared.newNamespace(t, namespace)
 	useAsInterceptor(t, namespace)
 	useCertificate(t)
+	useSomeNamespaces(t, namespace)
 	useAsRouter(t, namespace)
 	useAsScaler(t)
 
@@ -132,6 +133,16 @@ spec: {hosts: [page.usage.test], scaleTargetRef: {service: missing, port: 80}}
 		names[0], names[1] = names[1], names[0]
 		return isByWatch // false if the machine stalled
 	})
+}
+
+// useSomeNamespaces runs an interceptor of one namespace until it watches the Service of the shared proxies.
+func useSomeNamespaces(t *testing.T, namespace string) {
+	t.Helper()
+	running := shared.startInterceptor(t, "interceptor-of-a-namespace", "--namespaces="+namespace)
+	await.True(t, "the Service of the shared proxies is watched", func() bool {
+		return slices.Contains(usedPermissions(t, interceptorAccount), "watch services/kedify-proxy in keda")
+	})
+	running.Stop(t)
 }
 
 // takeOver starts a standby replica, stops the holder of the Lease, and returns the replica when it holds the Lease.
@@ -247,13 +258,14 @@ func usedPermissions(t *testing.T, account string) []string {
 		if ref.Subresource != "" {
 			resource += "/" + ref.Subresource
 		}
-		// Roles name one Lease, one Secret, ConfigMaps, and the namespace of the interceptors.
-		if strings.HasPrefix(ref.Name, envoysettings.Name) && resource == "configmaps" {
+		// Roles name one Lease, one Secret, one Service, ConfigMaps, and the namespace of the interceptors.
+		if resource == "configmaps" &&
+			(strings.HasPrefix(ref.Name, envoysettings.Name) || ref.Name == httpv1alpha1.InterceptorCA) {
 			name = ref.Name
 		}
 		if account != rolloutsAccount && ref.Namespace == "keda" {
 			namespace = "keda"
-			if resource == "leases" && event.Verb != "create" || resource == "secrets" {
+			if resource == "leases" && event.Verb != "create" || resource == "secrets" || resource == "services" {
 				name = ref.Name
 			}
 		}

@@ -72,7 +72,6 @@ func notCompared() map[string]string {
 		"network-policies/kedify-proxy.yaml":             tenant,
 		"argo-rollouts/deployment-patch.yaml":            patch,
 		"argo-rollouts/gatewayapi/deployment-patch.yaml": patch,
-		"interceptor-tls/*.yaml":                         "the chart has no setting for TLS to the interceptor yet",
 		"prometheus/rules.yaml":                          "is not an object: TestAlerts compares it",
 	}
 }

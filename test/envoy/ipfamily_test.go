@@ -63,7 +63,7 @@ func proxySlices(addresses ...netip.Addr) (slices []*resolve.EndpointSlice) {
 
 // assign has the interceptor see the proxy's addresses.
 func (n *node) assign(addresses ...netip.Addr) {
-	controlplane.Publisher{Server: n.server}.Assign(resolve.Proxies(proxySlices(addresses...)))
+	controlplane.Publisher{Server: n.server}.Assign(resolve.Inputs{EndpointSlices: proxySlices(addresses...)}.Proxies())
 }
 
 // agentBootstrap returns the bootstrap that the agent installs. first is the first address of Pods in the cluster.

@@ -45,7 +45,7 @@ func startZones(t *testing.T, resources translate.Resources, names ...string) zo
 			Addresses: []string{loopback.Address().String()}, Zone: &zone, NodeName: new("node-" + zone),
 		})
 	}
-	controlplane.Publisher{Server: server}.Assign(resolve.Proxies(kit.ResolveEndpointSlices(slice)))
+	controlplane.Publisher{Server: server}.Assign(resolve.Inputs{EndpointSlices: kit.ResolveEndpointSlices(slice)}.Proxies())
 	for i, zone := range names {
 		z[zone] = &served{proxy: &proxy{}, server: server}
 		z[zone].publish(t, resources)
@@ -321,7 +321,7 @@ func TestZoneOfAProxyBecomesKnown(t *testing.T) {
 	load.CheckShare("a", 0.5)
 	slice := kit.NewEndpointSlice(namespace, resolve.ProxyService, "127.0.0.1")
 	slice.Endpoints[0].Zone = new("b")
-	controlplane.Publisher{Server: s.server}.Assign(resolve.Proxies(kit.ResolveEndpointSlices(slice)))
+	controlplane.Publisher{Server: s.server}.Assign(resolve.Inputs{EndpointSlices: kit.ResolveEndpointSlices(slice)}.Proxies())
 	await.True(t, "the priorities", func() bool {
 		text, err := s.Admin(t.Context(), "/clusters")
 		return err == nil && strings.Contains(string(text), "::priority::1")

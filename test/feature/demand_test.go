@@ -164,7 +164,7 @@ func TestDemandOfAllReplicas(t *testing.T) {
 	cluster.addProxy("apps", firstProxy, true)
 	cluster.addProxy("apps", secondProxy, true)
 	a, b := cluster.startReplica("interceptor-a", always), cluster.startReplica("interceptor-b", never)
-	reader := demandclient.New(slog.New(slog.DiscardHandler))
+	reader := demandclient.New(nil, slog.New(slog.DiscardHandler))
 	reader.SetReplicas([]endpoints.Pod{
 		{Name: "interceptor-a", Address: a.adminAddress}, {Name: "interceptor-b", Address: b.adminAddress},
 	})

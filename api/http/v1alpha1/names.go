@@ -47,6 +47,23 @@ const (
 	AnnotationFleet = "http.kedify.io/fleet"
 	// FleetShared is the value of AnnotationFleet for the proxies of the interceptor's namespace.
 	FleetShared = "shared"
+	// InterceptorTLSSecret is the default name of the Secret with the interceptor's certificate, and InterceptorCA that of
+	// the ConfigMap with the CAs that sign it. Both are in the interceptor's namespace.
+	InterceptorTLSSecret = "kedify-http-interceptor-tls" //nolint:gosec // It is a name.
+	InterceptorCA        = "kedify-http-interceptor-ca"
+	// InterceptorCAKey is the key of the CAs in that ConfigMap, in PEM.
+	InterceptorCAKey = "ca.crt"
+	// AnnotationProxyAuthentication is set on Service kedify-proxy. It selects whether the proxies of the fleet must prove
+	// by a token that they belong to it. It overrides the interceptor's flag --proxy-authentication.
+	AnnotationProxyAuthentication = "http.kedify.io/proxy-authentication"
+	// ProxyAuthenticationPermissive is the value for a fleet that serves proxies without a token, too. These receive no
+	// private keys.
+	ProxyAuthenticationPermissive = "permissive"
+	// ProxyAuthenticationStrict is the value for a fleet that serves only proxies with a valid token.
+	ProxyAuthenticationStrict = "strict"
+	// ReasonInvalidProxyAuthentication is the reason of an Event on Service kedify-proxy: its annotation
+	// AnnotationProxyAuthentication is neither of both values. The fleet is strict until it is corrected.
+	ReasonInvalidProxyAuthentication = "InvalidProxyAuthentication"
 	// AnnotationAllowedNamespaces lists, separated by commas, the namespaces whose HTTPScaledObjects in the shared
 	// fleet may have routes of this object's hosts and of the hosts below its wildcards. AllNamespaces stands for
 	// all. It counts on the object that owns the host: the oldest one with the host or a wildcard above it.

@@ -72,7 +72,8 @@ func (i *Issuer) Run(ctx context.Context) error {
 	})
 }
 
-// ensure reads the Secret, writes it if something is due, and publishes its CAs.
+// ensure reads the Secret, writes it if something is due, and publishes its CAs: to proxies by CA, and to the scaler in a
+// ConfigMap.
 func (i *Issuer) ensure(ctx context.Context) error {
 	secret := new(corev1.Secret)
 	err := i.Client.Get(ctx, i.Secret, secret)
@@ -90,7 +91,7 @@ func (i *Issuer) ensure(ctx context.Context) error {
 		}
 		secret.Type = corev1.SecretTypeTLS
 	case i.IsExternal || !isManaged:
-		return i.publish(validCAs(secret.Data[caKey], i.CA(), i.Now()))
+		return i.publish(ctx, func(before []byte) []byte { return validCAs(secret.Data[caKey], before, i.Now()) })
 	}
 	renewed, err := renew(secret.Data, i.names(), i.Now())
 	if err != nil {
@@ -106,7 +107,7 @@ func (i *Issuer) ensure(ctx context.Context) error {
 			return fmt.Errorf("write Secret %s: %w", i.Secret, err)
 		}
 	}
-	return i.publish(renewed[caKey])
+	return i.publish(ctx, func([]byte) []byte { return renewed[caKey] })
 }
 
 // names returns the DNS names in the certificate. The first one, which becomes its common name, is short.
@@ -118,13 +119,49 @@ func (i *Issuer) names() []string {
 	return names
 }
 
-// publish sets the result of CA.
-func (i *Issuer) publish(ca []byte) error {
+// publish sets the result of CA to that of next, which receives the CAs published before, and publishes it for the
+// scaler. A ConfigMap without the agent's label belongs to someone else, and is not changed.
+func (i *Issuer) publish(ctx context.Context, next func(before []byte) []byte) error {
+	name := types.NamespacedName{Namespace: i.Secret.Namespace, Name: httpv1alpha1.InterceptorCA}
+	published := new(corev1.ConfigMap)
+	err := i.Client.Get(ctx, name, published)
+	isMissing := apierrors.IsNotFound(err)
+	before := i.CA()
+	if text := published.Data[httpv1alpha1.InterceptorCAKey]; before == nil && text != "" {
+		before = []byte(text)
+	}
+	ca := next(before)
 	if len(ca) == 0 {
 		return fmt.Errorf("read the CA in Secret %s: %w", i.Secret, errNoCA)
 	}
-	if bytes.Equal(i.CA(), ca) {
+	i.setCA(ca)
+	isManaged := isMissing || published.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent
+	switch {
+	case err != nil && !isMissing:
+		return fmt.Errorf("read ConfigMap %s: %w", name, err)
+	case !isManaged || published.Data[httpv1alpha1.InterceptorCAKey] == string(ca):
 		return nil
+	}
+	wanted := &corev1.ConfigMap{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: name.Namespace, Name: name.Name,
+			Labels: map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent},
+		},
+		Data: map[string]string{httpv1alpha1.InterceptorCAKey: string(ca)},
+	}
+	//nolint:staticcheck // An apply configuration of ConfigMaps would link another package for one write.
+	err = i.Client.Patch(ctx, wanted, client.Apply, client.ForceOwnership, client.FieldOwner(httpv1alpha1.ManagedByAgent))
+	if err != nil {
+		return fmt.Errorf("write ConfigMap %s: %w", name, err)
+	}
+	return nil
+}
+
+// setCA sets the result of CA.
+func (i *Issuer) setCA(ca []byte) {
+	if bytes.Equal(i.CA(), ca) {
+		return
 	}
 	i.ca.Store(&ca)
 	about := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: i.Secret.Namespace, Name: i.Secret.Name}}
@@ -132,7 +169,6 @@ func (i *Issuer) publish(ca []byte) error {
 	case i.Changed <- event.GenericEvent{Object: about}:
 	default:
 	}
-	return nil
 }
 
 // renew returns the data of a Secret that the agent manages, unchanged if nothing is due. A certificate is replaced in

@@ -207,3 +207,49 @@ func TestIssuerLeavesTheSecretsOfOthersAlone(t *testing.T) {
 		t.Errorf("with an empty Secret: %v", err)
 	}
 }
+
+// TestIssuerPublishesItsCAs has the ConfigMap for the scaler: created, repaired, kept by another replica that starts, and
+// not changed if it is someone else's.
+func TestIssuerPublishesItsCAs(t *testing.T) {
+	t.Parallel()
+	api, now := newAPI(t), time.Now()
+	i := newIssuer(api, &now)
+	published := func() *corev1.ConfigMap {
+		t.Helper()
+		issue(t, i)
+		found := new(corev1.ConfigMap)
+		if err := api.Get(t.Context(), types.NamespacedName{Namespace: "keda", Name: httpv1alpha1.InterceptorCA}, found); err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	first := published()
+	if first.Data["ca.crt"] != string(i.CA()) || first.Labels[httpv1alpha1.LabelManagedBy] != httpv1alpha1.ManagedByAgent {
+		t.Errorf("published %+v", first)
+	}
+	if err := api.Delete(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	if published().Data["ca.crt"] != string(i.CA()) {
+		t.Error("the ConfigMap was not created again")
+	}
+	secret := &corev1.Secret{}
+	err := api.Get(t.Context(), interceptorSecret, secret)
+	made, failed := newBundle("other", []string{"other.test"}, now)
+	secret.Data, secret.Labels = made.content(), nil
+	if err := errors.Join(err, failed, api.Update(t.Context(), secret)); err != nil {
+		t.Fatal(err)
+	}
+	i = newIssuer(api, &now) // It has no memory of the previous CA.
+	if text := published().Data["ca.crt"]; text != string(made.ca)+first.Data["ca.crt"] {
+		t.Errorf("a replica that starts publishes\n%s", text)
+	}
+	foreign := published()
+	foreign.Labels, foreign.Data = nil, map[string]string{"ca.crt": "mine"}
+	if err := api.Update(t.Context(), foreign); err != nil {
+		t.Fatal(err)
+	}
+	if text := published().Data["ca.crt"]; text != "mine" || !bytes.Contains(i.CA(), made.ca) {
+		t.Errorf("the ConfigMap of someone else: %s", text)
+	}
+}

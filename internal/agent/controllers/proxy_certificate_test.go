@@ -41,8 +41,9 @@ func TestProxiesWaitForTheCertificate(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var applied []string
 			var ca []byte
+			api := clientThatRecords(t, &applied, test.object)
 			installer := &controllers.ProxyReconciler{
-				Client: clientThatRecords(t, &applied, test.object), Events: record.NewFakeRecorder(10), Now: time.Now,
+				Client: api, APIReader: api, Events: record.NewFakeRecorder(10), Now: time.Now,
 				RemovalDelay: time.Minute, IsInstalled: func(schema.GroupVersionKind) bool { return false },
 				CA: func() []byte { return ca },
 			}
@@ -74,4 +75,45 @@ func clientThatRecords(t *testing.T, applied *[]string, object client.Object) cl
 				return nil
 			},
 		}).Build()
+}
+
+// TestFleetIsStrictAfterTheLastPlaintextProxy has Pods of proxies without a token, in several states.
+func TestFleetIsStrictAfterTheLastPlaintextProxy(t *testing.T) {
+	managed := map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent}
+	pod := func(app, volume string, phase corev1.PodPhase) *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "proxy", Labels: map[string]string{"app": app}},
+			Spec:       corev1.PodSpec{Volumes: []corev1.Volume{{Name: volume}}}, Status: corev1.PodStatus{Phase: phase},
+		}
+	}
+	for name, test := range map[string]struct {
+		pod  *corev1.Pod
+		want bool // strict
+	}{
+		"it runs":      {pod("kedify-proxy", "bootstrap", corev1.PodRunning), false},
+		"it has ended": {pod("kedify-proxy", "bootstrap", corev1.PodSucceeded), true},
+		"with a token": {pod("kedify-proxy", "interceptor-token", corev1.PodRunning), true},
+		"no proxy":     {pod("shop", "bootstrap", corev1.PodRunning), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			isStrict := false
+			shop := &httpv1alpha1.HTTPScaledObject{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "shop", Labels: managed}}
+			api := fake.NewClientBuilder().WithScheme(newScheme(t)).
+				WithObjects(test.pod, shop, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "team"}}).
+				WithInterceptorFuncs(interceptor.Funcs{Patch: func(
+					_ context.Context, _ client.WithWatch, object client.Object, _ client.Patch, _ ...client.PatchOption,
+				) error {
+					isStrict = isStrict || object.GetAnnotations()["http.kedify.io/proxy-authentication"] == "strict"
+					return nil
+				}}).Build()
+			installer := &controllers.ProxyReconciler{
+				Client: api, APIReader: api, Events: record.NewFakeRecorder(10), Now: time.Now,
+				IsInstalled: func(schema.GroupVersionKind) bool { return false }, CA: func() []byte { return []byte("ca") },
+			}
+			result, err := installer.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "team"}})
+			if err != nil || isStrict != test.want || (result.RequeueAfter > 0) == test.want {
+				t.Errorf("strict %t, %+v, %v", isStrict, result, err)
+			}
+		})
+	}
 }

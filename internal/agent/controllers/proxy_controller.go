@@ -101,6 +101,9 @@ func (p *ProxyReconciler) Reconcile(ctx context.Context, request ctrl.Request) (
 			return ctrl.Result{RequeueAfter: retryAfter}, nil
 		}
 	}
+	if state.HasPlaintext, err = p.hasPlaintext(ctx, &state); err != nil {
+		return ctrl.Result{}, err
+	}
 	plan, err := state.Plan()
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("proxies of namespace %s: %w", request.Name, err)

@@ -49,6 +49,10 @@ func manifests(namespace string, settings Settings) ([]*unstructured.Unstructure
 		labels[httpv1alpha1.LabelManagedBy] = httpv1alpha1.ManagedByAgent
 		object.SetLabels(labels)
 		switch object.GetKind() {
+		case "Service":
+			if settings.isStrict && object.GetName() == Service {
+				annotate(object, httpv1alpha1.AnnotationProxyAuthentication, httpv1alpha1.ProxyAuthenticationStrict)
+			}
 		case "ConfigMap":
 			bootstrap, err = settings.configureBootstrap(object)
 		case "Deployment":

@@ -31,6 +31,8 @@ type Namespace struct {
 	Existing []*unstructured.Unstructured
 	// Autoscaler is the ScaledObject with the name of the proxies, nil for none.
 	Autoscaler *unstructured.Unstructured
+	// HasPlaintext reports whether a Pod of the proxies has no token for the interceptor, see NeedsPods.
+	HasPlaintext bool
 	// Settings are the agent's settings.
 	Settings Settings
 	// Delay is how long unneeded proxies are kept.
@@ -71,6 +73,7 @@ func FleetNamespace(object *httpv1alpha1.HTTPScaledObject, shared string) string
 // Plan computes the writes for the namespace.
 func (n *Namespace) Plan() (Plan, error) {
 	settings, problems := n.Settings.withAnnotations(n.Annotations)
+	settings.isStrict = n.isStrict()
 	wanted, err := manifests(n.Name, settings)
 	if err != nil {
 		return Plan{}, err
@@ -88,6 +91,9 @@ func (n *Namespace) Plan() (Plan, error) {
 		return Plan{Condition: unmanagedCondition(unmanaged)}, nil
 	case n.IsNeeded:
 		plan := Plan{Condition: settingsCondition(problems)}
+		if n.awaitsTokens() && !settings.isStrict {
+			plan.RequeueAfter = authenticationRetry // No watch reports the end of the last Pod without a token.
+		}
 		for _, object := range wanted {
 			err = plan.apply(object, managed[key(object)], settings)
 			if err != nil {

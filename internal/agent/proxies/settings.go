@@ -30,6 +30,8 @@ type Settings struct {
 	// verify its certificate, and they prove their namespace by a token. Nil means that they connect without TLS and
 	// without a token.
 	CA []byte
+	// isStrict makes the interceptor serve no proxy of the namespace without a token.
+	isStrict bool
 	// IPv6 makes the listener that the kubelet probes listen on IPv6 in addition to IPv4. The first address of a Pod in
 	// the cluster must be an IPv6 address: Envoy does not start on a machine without IPv6.
 	IPv6 bool

@@ -235,7 +235,7 @@ func TestProxiesTrustTheInterceptor(t *testing.T) {
 	}
 	plaintext := bootstrap()
 	w.Settings.CA = []byte("first\n")
-	if done, _ := w.step(t); done != "+cm-bootstrap +deploy" || bootstrap() == plaintext {
+	if done, _ := w.step(t); done != "+cm-bootstrap +deploy again in 5s" || bootstrap() == plaintext {
 		t.Errorf("with TLS: %s", done)
 	}
 	const name = "keda-add-ons-http-interceptor-kedify-proxy-metric-sink.kedify.svc"
@@ -262,11 +262,11 @@ func TestProxiesTrustTheInterceptor(t *testing.T) {
 	}
 	secure := bootstrap()
 	w.Settings.CA = []byte("second\n")
-	if done, _ := w.step(t); done != "+cm-bootstrap" || bootstrap() != secure || !strings.Contains(file("interceptor-ca.json"), "second") {
+	if done, _ := w.step(t); done != "+cm-bootstrap +svc" || bootstrap() != secure || !strings.Contains(file("interceptor-ca.json"), "second") {
 		t.Errorf("with another CA: %s", done)
 	}
 	w.Settings.CA = nil
-	if done, _ := w.step(t); done != "+cm-bootstrap +deploy" || bootstrap() != plaintext {
+	if done, _ := w.step(t); done != "+cm-bootstrap +svc +deploy" || bootstrap() != plaintext {
 		t.Errorf("without TLS again: %s", done)
 	}
 }

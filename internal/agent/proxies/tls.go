@@ -4,8 +4,13 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
@@ -26,6 +31,54 @@ const (
 	tokenVolume, tokenFolder, tokenFile = "interceptor-token", "/var/run/secrets/kedify", "token" //nolint:gosec // names
 	tokenAudience, tokenSeconds         = "kedify-http-interceptor", 3600                         //nolint:gosec // a name
 )
+
+// authenticationRetry is the pause after which the agent looks again for Pods without a token.
+const authenticationRetry = 5 * time.Second
+
+// awaitsTokens reports whether the fleet becomes strict after its last proxy without a token has ended.
+func (n *Namespace) awaitsTokens() bool { return n.Settings.CA != nil && n.authentication() == "" }
+
+// NeedsPods reports whether the plan depends on HasPlaintext: the fleet may become strict now.
+func (n *Namespace) NeedsPods() bool { return n.awaitsTokens() && n.isRolledOut() }
+
+// isStrict reports whether the interceptor may serve only proxies with a token: after the last proxy without one has
+// ended, so that an upgrade cuts off none. A fleet that someone has set to permissive stays so.
+func (n *Namespace) isStrict() bool {
+	return n.Settings.CA != nil && n.authentication() != httpv1alpha1.ProxyAuthenticationPermissive &&
+		(n.authentication() != "" || n.isRolledOut() && !n.HasPlaintext)
+}
+
+// authentication returns the annotation of the existing Service, "" for none.
+func (n *Namespace) authentication() string {
+	for _, object := range n.Existing {
+		if object.GetKind() == "Service" && object.GetName() == Service {
+			return object.GetAnnotations()[httpv1alpha1.AnnotationProxyAuthentication]
+		}
+	}
+	return ""
+}
+
+// isRolledOut reports whether the Deployment starts only proxies with a token. It does so before it exists.
+func (n *Namespace) isRolledOut() bool {
+	for _, object := range n.Existing {
+		if object.GetKind() != "Deployment" {
+			continue
+		}
+		var deployment appsv1.Deployment
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &deployment) != nil {
+			return false
+		}
+		status := deployment.Status
+		return HasToken(deployment.Spec.Template.Spec) && status.ObservedGeneration >= deployment.Generation &&
+			status.Replicas == status.UpdatedReplicas
+	}
+	return true
+}
+
+// HasToken reports whether a proxy has a token for the interceptor.
+func HasToken(pod corev1.PodSpec) bool {
+	return slices.ContainsFunc(pod.Volumes, func(volume corev1.Volume) bool { return volume.Name == tokenVolume })
+}
 
 // interceptorName returns the DNS name that the interceptor's certificate must have.
 func (s Settings) interceptorName() string {

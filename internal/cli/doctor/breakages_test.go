@@ -318,6 +318,30 @@ func applications() []breakage {
 			field: "status.readyReplicas", fix: "component=interceptor",
 		},
 		{
+			name:   "no certificate of the interceptor",
+			change: change(func(f *facts.Facts) { f.CA = nil }),
+			code:   doctor.InterceptorCertificateMissing, object: "ConfigMap keda/kedify-http-interceptor-ca",
+			fix: "KEDIFY_INTERCEPTOR_INTERCEPTOR_TLS_SECRET=",
+		},
+		{
+			name: "proxies without a token for an object with TLS", change: change(func(f *facts.Facts) {
+				f.HTTPScaledObjects[0].Annotations[httpv1alpha1.AnnotationTLSSecretName] = "shop-tls"
+				f.Proxies = map[string]*appsv1.Deployment{
+					"shop": {ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "kedify-proxy"}},
+				}
+			}),
+			code: doctor.ProxyWithoutToken, severity: doctor.Warning, object: "Deployment shop/kedify-proxy",
+			fix: "delete these proxies",
+		},
+		{
+			name: "an unknown mode of the proxies", change: change(func(f *facts.Facts) {
+				service := f.Service("shop", "kedify-proxy")
+				service.Annotations = map[string]string{httpv1alpha1.AnnotationProxyAuthentication: "none"}
+			}),
+			code: doctor.InvalidProxyAuthentication, severity: doctor.Warning, object: "Service shop/kedify-proxy",
+			field: "metadata.annotations[http.kedify.io/proxy-authentication]", fix: "=permissive",
+		},
+		{
 			name:   "an HTTPScaledObject that does not exist",
 			change: change(func(f *facts.Facts) { f.HTTPScaledObjects = nil }),
 			code:   doctor.HTTPScaledObjectNotFound, object: "Rollout shop/shop",

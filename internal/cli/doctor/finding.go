@@ -80,6 +80,8 @@ const (
 	InterceptorNotFound         Code = "InterceptorNotFound"
 	InterceptorNotReady         Code = "InterceptorNotReady"
 	NoReadyProxy                Code = "NoReadyProxy"
+	ProxyWithoutToken           Code = "ProxyWithoutToken"
+	InvalidProxyAuthentication  Code = "InvalidProxyAuthentication"
 	HTTPScaledObjectNotFound    Code = "HTTPScaledObjectNotFound"
 	HTTPScaledObjectNotAccepted Code = "HTTPScaledObjectNotAccepted"
 	HTTPScaledObjectUnreported  Code = "HTTPScaledObjectUnreported"
@@ -95,11 +97,14 @@ const (
 	RouteWithoutRule Code = "RouteWithoutRule"
 	RouteNotAccepted Code = "RouteNotAccepted"
 
-	KEDANotFound         Code = "KEDANotFound"
-	KEDATooOld           Code = "KEDATooOld"
-	KEDANotReady         Code = "KEDANotReady"
-	ScalerNotFound       Code = "ScalerNotFound"
-	ScalerNotReady       Code = "ScalerNotReady"
+	KEDANotFound   Code = "KEDANotFound"
+	KEDATooOld     Code = "KEDATooOld"
+	KEDANotReady   Code = "KEDANotReady"
+	ScalerNotFound Code = "ScalerNotFound"
+	ScalerNotReady Code = "ScalerNotReady"
+
+	InterceptorCertificateMissing Code = "InterceptorCertificateMissing"
+
 	AgentNotFound        Code = "AgentNotFound"
 	AgentNotReady        Code = "AgentNotReady"
 	AgentForbidden       Code = "AgentForbidden"
@@ -117,8 +122,8 @@ const (
 func Examine(cluster *facts.Facts) []Finding {
 	var findings []Finding
 	for _, check := range []func(*facts.Facts) []Finding{
-		unreadResources, controller, registration, rollouts, permissions, otherProducts, dataPlane, routes,
-		agent, autoscaling,
+		unreadResources, controller, registration, rollouts, permissions, otherProducts, dataPlane, connections,
+		routes, agent, autoscaling,
 	} {
 		findings = append(findings, check(cluster)...)
 	}

@@ -71,7 +71,11 @@ func add(t *testing.T, cluster *facts.Facts, document []byte) {
 	case "MutatingWebhookConfiguration":
 		cluster.Webhook = decode(t, document, new(admissionregistrationv1.MutatingWebhookConfiguration))
 	case "ConfigMap":
-		cluster.Plugins = decode(t, document, new(corev1.ConfigMap))
+		if place := decode(t, document, new(corev1.ConfigMap)); name.Name == httpv1alpha1.InterceptorCA {
+			cluster.CA = place
+		} else {
+			cluster.Plugins = place
+		}
 	case "Pod":
 		cluster.Pods = append(cluster.Pods, *decode(t, document, new(corev1.Pod)))
 	case "Node":

@@ -62,6 +62,7 @@ const (
 	Webhook           Resource = "MutatingWebhookConfigurations"
 	Trials            Resource = "Namespaces"
 	Lease             Resource = "Lease " + httpv1alpha1.DefaultInterceptorLease
+	CA                Resource = "ConfigMap " + httpv1alpha1.InterceptorCA
 )
 
 // Facts are the objects that were read from a cluster, each resource at its own time. A pointer is nil if the object
@@ -102,6 +103,8 @@ type Facts struct {
 	ScaledObjects []ScaledObject
 	Autoscalers   []autoscalingv2.HorizontalPodAutoscaler
 
+	// CA is the ConfigMap with the CAs that sign the certificate of the interceptor.
+	CA *corev1.ConfigMap
 	// Lease is the Lease of the interceptors.
 	Lease *coordinationv1.Lease
 	// Trials are the namespaces of throwaway canaries.

@@ -92,25 +92,29 @@ func (i *Installer) Uninstall(ctx context.Context, removal Removal) error {
 }
 
 // agentGenerated returns the objects that the agent creates at runtime. The Secret with the interceptor's certificate
-// is one of them if it has the label of the agent.
+// and the ConfigMap with its CAs are among them if they have the label of the agent.
 func (i *Installer) agentGenerated(ctx context.Context) ([]manifests.Reference, error) {
-	secret := func(name string) manifests.Reference {
+	object := func(kind, name string) manifests.Reference {
 		return manifests.Reference{
-			APIVersion: "v1", Kind: "Secret", Namespace: httpv1alpha1.DefaultInterceptorNamespace, Name: name,
+			APIVersion: "v1", Kind: kind, Namespace: httpv1alpha1.DefaultInterceptorNamespace, Name: name,
 		}
 	}
 	generated := []manifests.Reference{
-		leaseReference(httpv1alpha1.ManagedByAgent), secret(httpv1alpha1.ManagedByAgent + "-webhook"),
+		leaseReference(httpv1alpha1.ManagedByAgent), object("Secret", httpv1alpha1.ManagedByAgent+"-webhook"),
 	}
-	certificate, live := secret("kedify-http-interceptor-tls"), new(metav1.PartialObjectMetadata)
-	exists, err := i.find(ctx, live, certificate.Path()...)
-	if exists && live.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent {
-		generated = append(generated, certificate)
+	for _, candidate := range []manifests.Reference{
+		object("Secret", httpv1alpha1.InterceptorTLSSecret), object("ConfigMap", httpv1alpha1.InterceptorCA),
+	} {
+		live := new(metav1.PartialObjectMetadata)
+		exists, err := i.find(ctx, live, candidate.Path()...)
+		if exists && live.Labels[httpv1alpha1.LabelManagedBy] == httpv1alpha1.ManagedByAgent {
+			generated = append(generated, candidate)
+		}
+		if err != nil && !apierrors.IsForbidden(err) { // It may not exist.
+			return generated, err
+		}
 	}
-	if apierrors.IsForbidden(err) {
-		return generated, nil // The Secret exists only with TLS for proxies.
-	}
-	return generated, err
+	return generated, nil
 }
 
 // managedObjects returns the objects that Install has created, in reverse order of creation.

@@ -52,8 +52,8 @@ var (
 	ErrForbidden   = errors.New("the ServiceAccount may not create tokenreviews")
 )
 
-// Pod is a Pod by its namespace and name.
-type Pod struct{ Namespace, Name string }
+// Pod is a Pod by its namespace and name. Account is the name of its ServiceAccount.
+type Pod struct{ Namespace, Name, Account string }
 
 // Verifier verifies tokens. Make it with New. It is safe for concurrent use.
 type Verifier struct {
@@ -219,12 +219,12 @@ func podOf(status authenticationv1.TokenReviewStatus) (Pod, error) {
 		return Pod{}, fmt.Errorf("%w: the API server does not accept it: %.200s", ErrInvalid, status.Error)
 	}
 	account, isAccount := strings.CutPrefix(status.User.Username, accountPrefix)
-	namespace, _, _ := strings.Cut(account, ":")
+	namespace, account, _ := strings.Cut(account, ":")
 	names := status.User.Extra[podKey]
 	if !slices.Contains(status.Audiences, Audience) || !isAccount || namespace == "" || len(names) != 1 || names[0] == "" {
 		return Pod{}, fmt.Errorf("%w: it has no audience %s, or is not bound to a Pod", ErrInvalid, Audience)
 	}
-	return Pod{namespace, names[0]}, nil
+	return Pod{namespace, names[0], account}, nil
 }
 
 // expiryOf returns when a token expires (RFC 7519), without any verification.

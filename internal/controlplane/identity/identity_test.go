@@ -69,7 +69,7 @@ func TestVerifyReviewsOnce(t *testing.T) {
 	expect := func(when, header string, reviews int) {
 		t.Helper()
 		pod, err := v.Verify(t.Context(), peer, header)
-		if err != nil || pod != (Pod{"team", "kedify-proxy-1"}) || a.reviews != reviews {
+		if err != nil || pod != (Pod{"team", "kedify-proxy-1", "default"}) || a.reviews != reviews {
 			t.Errorf("%s: %v, %v after %d reviews; want %d", when, pod, err, a.reviews, reviews)
 		}
 	}
@@ -141,7 +141,7 @@ func TestVerifyDuringAnOutage(t *testing.T) {
 	expect := func(when, header string, want error) {
 		t.Helper()
 		pod, err := v.Verify(t.Context(), peer, header)
-		if !errors.Is(err, want) || (err == nil) != (pod == Pod{"team", "kedify-proxy-1"}) {
+		if !errors.Is(err, want) || (err == nil) != (pod == Pod{"team", "kedify-proxy-1", "default"}) {
 			t.Errorf("%s: %v, %v; want %v", when, pod, err, want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // certificateFix is the instruction for granting access to the Secret with the interceptor's certificate.
-const certificateFix = "apply config/interceptor-tls, or serve proxies without TLS by an empty --interceptor-tls-secret"
+const certificateFix = "apply config/interceptor, or turn TLS off by an empty --interceptor-tls-secret"
 
 // ownCertificate is the interceptor's own certificate.
 type ownCertificate struct {
@@ -77,6 +77,8 @@ func (l *Loop) takeCertificate(ctx context.Context) {
 	if !l.own.isLoaded && !l.own.isReported {
 		l.own.isReported = true
 		l.logger.WarnContext(ctx,
-			"the interceptor has no certificate: proxies with TLS are rejected until its Secret has one")
+			"the interceptor has no certificate yet: until its Secret has one, proxies with TLS and the scaler are rejected, "+
+				"and proxies without TLS receive no private keys: run the agent, create the Secret with cert-manager, or turn "+
+				"TLS off by an empty --interceptor-tls-secret")
 	}
 }

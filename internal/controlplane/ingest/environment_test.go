@@ -118,6 +118,7 @@ type environment struct {
 	proxies         map[model.Fleet][]model.Proxy // the last call of Assign
 	objects         map[model.Key]ingest.Object   // the last report of each
 	last            ingest.Pass
+	invalidFleets   int               // reported ones
 	chains          map[string]string // the published certificates by host
 	holdCluster     string            // the published cluster of calls of the interceptor
 	refuse          error
@@ -167,6 +168,7 @@ func (s *environment) Observe(pass ingest.Pass) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.last = pass
+	s.invalidFleets += len(pass.InvalidFleets)
 	for key, object := range pass.Objects {
 		if s.objects[key] = object; object.ScaledObject == nil {
 			delete(s.objects, key)

@@ -152,7 +152,7 @@ func (l *Loop) publishBestEffort(ctx context.Context, batch changes) (map[model.
 		l.reportFailure(ctx, stageResolve, err)
 		config = inputs.Published
 	}
-	l.proxies = resolve.Proxies(inputs.EndpointSlices)
+	l.proxies = inputs.Proxies()
 	published, failures := l.publishFleetsBestEffort(ctx, config, inputs.Published)
 	l.publisher.Assign(l.proxies)
 	problems := map[model.Key][]model.Problem{}

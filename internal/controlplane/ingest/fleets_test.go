@@ -129,3 +129,35 @@ func TestFleetsAreAddedAndRemoved(t *testing.T) {
 		expect("everything is removed")
 	})
 }
+
+// TestInvalidFleetIsReportedOnce has a Service of proxies whose mode is invalid, changes in another respect, and is then
+// corrected. Its proxies need tokens as long as it is invalid.
+func TestInvalidFleetIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newEnvironment(t)
+		proxies := service(resolve.ProxyService)
+		proxies.Annotations = map[string]string{"http.kedify.io/proxy-authentication": "off"}
+		s.services.Add(proxies)
+		s.slices.Add(slice(resolve.ProxyService, "10.0.0.9"))
+		defer s.run(t)()
+		expect := func(when string, reported int, isStrict bool) {
+			t.Helper()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			list := s.lastPass().Proxies[model.Fleet(proxies.Namespace)]
+			if s.invalidFleets != reported || len(list) != 1 || list[0].NeedsToken != isStrict {
+				t.Errorf("%s: %d reported, proxies %+v", when, s.invalidFleets, list)
+			}
+		}
+		expect("invalid", 1, true)
+		other := shop()
+		other.Annotations = map[string]string{"http.kedify.io/request-timeout": "3s"}
+		s.scaledObjects.Modify(other)
+		expect("a later pass", 1, true)
+		corrected := proxies.DeepCopy()
+		corrected.Annotations = nil
+		s.services.Modify(corrected)
+		expect("corrected", 1, false)
+	})
+}

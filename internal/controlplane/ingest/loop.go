@@ -314,7 +314,13 @@ func (l *Loop) pass(ctx context.Context) {
 	} else {
 		changed = l.updateChanged(changes, resolve.Outcome{}, nil)
 	}
-	pass := Pass{Objects: changed, Proxies: l.proxies, Replicas: slices.Collect(maps.Values(merge(l.replicas)))}
+	pass := Pass{
+		Objects: changed, Proxies: l.proxies, Replicas: slices.Collect(maps.Values(merge(l.replicas))),
+		InvalidFleets: changes.invalidFleets,
+	}
+	for _, service := range changes.invalidFleets {
+		l.logger.WarnContext(ctx, "invalid setting of a fleet", "service", service.Key, "problem", service.Fleet.Problem())
+	}
 	for _, observer := range l.observers {
 		l.observe(ctx, observer, pass)
 	}

@@ -7,6 +7,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
@@ -51,6 +52,8 @@ type Pass struct {
 	Proxies map[model.Fleet][]model.Proxy
 	// Replicas are the EndpointSlices of the Service that selects all replicas of the interceptor.
 	Replicas []*discoveryv1.EndpointSlice
+	// InvalidFleets are the Services of proxies whose settings changed in this pass and are invalid.
+	InvalidFleets []*resolve.Service
 }
 
 // Object is the state of one HTTPScaledObject after a pass.

@@ -25,6 +25,8 @@ type changes struct {
 	// viewers are the HTTPScaledObjects with a possible change of their waiting page or of the error in their
 	// settings of Envoy.
 	viewers []model.Key
+	// invalidFleets are the changed Services of proxies with invalid settings.
+	invalidFleets []*resolve.Service
 }
 
 // takeChanges takes the changes from the stores that routing depends on, and updates the object metrics.
@@ -32,6 +34,11 @@ func (l *Loop) takeChanges() changes {
 	var batch changes
 	batch.scaledObjects, batch.routing.ScaledObjects = takeAll(l.scaledObjects)
 	_, batch.routing.Services = takeAll(l.services)
+	for _, service := range batch.routing.Services {
+		if service != nil && service.Fleet.Problem() != "" {
+			batch.invalidFleets = append(batch.invalidFleets, service)
+		}
+	}
 	_, batch.routing.EndpointSlices = takeAll(l.slices)
 	batch.secrets = l.secrets.take()
 	var withSettings []model.Key

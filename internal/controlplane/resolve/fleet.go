@@ -24,6 +24,17 @@ type Options struct {
 	// MaxObjects is the maximum number of served HTTPScaledObjects per namespace, and MaxHosts the maximum number of
 	// their hosts; 0 means no limit.
 	MaxObjects, MaxHosts int
+	// NeedTokens is true if fleets without a setting of their own are strict, see model.Proxy.
+	NeedTokens bool
+}
+
+// needTokens reports whether the proxies of a fleet need tokens. service is its Service ProxyService, nil if it is
+// unknown. An invalid setting means the stricter mode.
+func (o Options) needTokens(service *Service) bool {
+	if service == nil || service.Fleet == nil {
+		return o.NeedTokens
+	}
+	return service.Fleet.Authentication != httpv1alpha1.ProxyAuthenticationPermissive
 }
 
 // FleetOf returns the fleet that an object requests. Without the annotation, or with an invalid one, it is the fleet
@@ -55,11 +66,11 @@ func (o Options) fleetOf(
 
 // Proxies returns the proxies of each fleet: the endpoints of Service ProxyService of each namespace. The list is empty
 // for a Service with EndpointSlices and without endpoints.
-func Proxies(endpointSlices []*EndpointSlice) map[model.Fleet][]model.Proxy {
-	fleets := map[model.Fleet][]model.Proxy{}
-	for service, grouped := range indexSlices(endpointSlices) {
+func (w Inputs) Proxies() map[model.Fleet][]model.Proxy {
+	fleets, services := map[model.Fleet][]model.Proxy{}, indexServices(w.Services)
+	for service, grouped := range indexSlices(w.EndpointSlices) {
 		if service.Name == ProxyService {
-			fleets[model.Fleet(service.Namespace)] = proxiesOf(grouped)
+			fleets[model.Fleet(service.Namespace)] = proxiesOf(grouped, w.Options.needTokens(services[service]))
 		}
 	}
 	return fleets
@@ -68,8 +79,8 @@ func Proxies(endpointSlices []*EndpointSlice) map[model.Fleet][]model.Proxy {
 // proxiesOf returns the proxies behind one Service, sorted by name. It includes proxies that are not ready, because a
 // proxy connects before it becomes ready. If an endpoint is in two slices, one per IP family or while it moves
 // between them, the better condition counts. Of two zones or nodes, of which one must be wrong, the last in order
-// counts. The result is nil if there are no slices, and not nil otherwise.
-func proxiesOf(endpointSlices []*EndpointSlice) []model.Proxy {
+// counts. The result is nil if there are no slices, and not nil otherwise. needTokens is true for a strict fleet.
+func proxiesOf(endpointSlices []*EndpointSlice, needTokens bool) []model.Proxy {
 	if len(endpointSlices) == 0 {
 		return nil
 	}
@@ -82,7 +93,7 @@ func proxiesOf(endpointSlices []*EndpointSlice) []model.Proxy {
 			}
 			name := cmp.Or(endpoint.Target, address.String())
 			proxy := proxies[name]
-			proxy.Name = name
+			proxy.Name, proxy.NeedsToken = name, needTokens
 			topology := endpoint.topology()
 			proxy.Zone, proxy.Node = max(proxy.Zone, topology.Zone), max(proxy.Node, topology.Node)
 			proxy.IsServing = proxy.IsServing || isServing(endpoint)

@@ -223,7 +223,7 @@ func TestProxies(t *testing.T) {
 	six.AddressType = discoveryv1.AddressTypeIPv6
 	six.Endpoints = []discoveryv1.Endpoint{at("fine", "fd00::1", ready)}
 	app := kit.NewEndpointSlice("b", "shop", "10.0.1.1")
-	got := resolve.Proxies(kit.ResolveEndpointSlices(six, four, app, kit.NewEndpointSlice("c", resolve.ProxyService)))
+	got := resolve.Inputs{EndpointSlices: kit.ResolveEndpointSlices(six, four, app, kit.NewEndpointSlice("c", resolve.ProxyService))}.Proxies()
 	address := netip.MustParseAddr
 	want := map[model.Fleet][]model.Proxy{"a": {
 		{Name: "10.0.0.5", Addresses: []netip.Addr{address("10.0.0.5")}, IsReady: true, IsServing: true},
@@ -237,5 +237,52 @@ func TestProxies(t *testing.T) {
 	}, "c": {}}
 	if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("proxies (-want +got):\n%s", diff)
+	}
+}
+
+// TestStrictFleets has the modes of Services kedify-proxy, as a list and as changes of a Resolver. The annotation has no
+// meaning on other Services.
+func TestStrictFleets(t *testing.T) {
+	t.Parallel()
+	const invalid = "none"
+	for _, test := range []struct {
+		byDefault bool
+		set       *string
+		want      bool
+	}{
+		{false, nil, false},
+		{true, nil, true},
+		{false, new("strict"), true},
+		{true, new("permissive"), false},
+		{false, new("permissive"), false},
+		{false, new(invalid), true},
+		{false, new(""), true},
+	} {
+		service := kit.NewService("a", resolve.ProxyService)
+		if test.set != nil {
+			service.Annotations = map[string]string{"http.kedify.io/proxy-authentication": *test.set}
+		}
+		reduced := resolve.NewService(service)
+		if isInvalid := test.set != nil && (*test.set == invalid || *test.set == ""); isInvalid != (reduced.Fleet.Problem() != "") {
+			t.Errorf("%+v: problem %q", test, reduced.Fleet.Problem())
+		}
+		slices := kit.ResolveEndpointSlices(kit.NewEndpointSlice("a", resolve.ProxyService, "10.0.0.1"))
+		inputs := resolve.Inputs{
+			Services: []*resolve.Service{reduced}, EndpointSlices: slices, Options: resolve.Options{NeedTokens: test.byDefault},
+		}
+		if got := inputs.Proxies()["a"]; len(got) != 1 || got[0].NeedsToken != test.want {
+			t.Errorf("%+v: %+v", test, got)
+		}
+		resolver := resolve.NewResolver(inputs.Options, nil)
+		resolver.Update(resolve.Change{EndpointSlices: map[model.Key]*resolve.EndpointSlice{slices[0].Key: slices[0]}})
+		outcome := resolver.Update(resolve.Change{Services: map[model.Key]*resolve.Service{reduced.Key: reduced}})
+		if got := outcome.Proxies["a"]; len(got) != 1 || got[0].NeedsToken != test.want {
+			t.Errorf("%+v, changed: %+v", test, got)
+		}
+	}
+	other := kit.NewService("a", "shop")
+	other.Annotations = map[string]string{"http.kedify.io/proxy-authentication": "strict"}
+	if resolve.NewService(other).Fleet != nil {
+		t.Error("the annotation counts on another Service")
 	}
 }

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -8,7 +9,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -32,6 +35,32 @@ type Service struct {
 	Ports []Port
 	// PodTemplateHash is the hash by which a Service of a Rollout selects its Pods, "" for any other Service.
 	PodTemplateHash string
+	// Fleet is set for a Service ProxyService with an annotation about its fleet, and nil for any other Service.
+	Fleet *FleetSettings
+}
+
+// FleetSettings are the settings of a fleet on its Service ProxyService.
+type FleetSettings struct {
+	// Authentication is annotation http.kedify.io/proxy-authentication.
+	Authentication string
+	// UID is that of the Service, for Events.
+	UID types.UID
+}
+
+// Problem returns why the settings are invalid and how to correct them, "" if they are valid.
+func (f *FleetSettings) Problem() string {
+	if f == nil || f.Authentication == httpv1alpha1.ProxyAuthenticationPermissive ||
+		f.Authentication == httpv1alpha1.ProxyAuthenticationStrict {
+		return ""
+	}
+	return fmt.Sprintf("annotation %s: %.80q is not a mode, so the fleet is %s: set it to %q or %q, or remove it",
+		httpv1alpha1.AnnotationProxyAuthentication, f.Authentication, httpv1alpha1.ProxyAuthenticationStrict,
+		httpv1alpha1.ProxyAuthenticationPermissive, httpv1alpha1.ProxyAuthenticationStrict)
+}
+
+// equal reports whether two settings are equal.
+func (f *FleetSettings) equal(other *FleetSettings) bool {
+	return f == other || f != nil && other != nil && *f == *other
 }
 
 // Port is a port of a Service.
@@ -96,7 +125,7 @@ type Topology struct {
 func (s *Service) Equal(other *Service) bool {
 	return s.Key == other.Key && s.HasEndpoints == other.HasEndpoints && s.Family == other.Family &&
 		s.HasClientIPAffinity == other.HasClientIPAffinity &&
-		s.PodTemplateHash == other.PodTemplateHash && slices.Equal(s.Ports, other.Ports)
+		s.PodTemplateHash == other.PodTemplateHash && s.Fleet.equal(other.Fleet) && slices.Equal(s.Ports, other.Ports)
 }
 
 // Equal reports whether two EndpointSlices are equal.
@@ -114,6 +143,9 @@ func NewService(from *corev1.Service) *Service {
 
 		HasClientIPAffinity: from.Spec.SessionAffinity == corev1.ServiceAffinityClientIP,
 		PodTemplateHash:     from.Spec.Selector[hashLabel],
+	}
+	if text, isSet := from.Annotations[httpv1alpha1.AnnotationProxyAuthentication]; isSet && from.Name == ProxyService {
+		service.Fleet = &FleetSettings{Authentication: text, UID: from.UID}
 	}
 	if len(from.Spec.IPFamilies) > 0 {
 		service.Family = familyOf(discoveryv1.AddressType(from.Spec.IPFamilies[0]))

@@ -49,7 +49,8 @@ func (u *update) proxies() map[model.Fleet][]model.Proxy {
 	fleets := map[model.Fleet][]model.Proxy{}
 	for service := range u.stale {
 		if service.Name == ProxyService {
-			fleets[model.Fleet(service.Namespace)] = proxiesOf(u.services[service].slices)
+			state := u.services[service]
+			fleets[model.Fleet(service.Namespace)] = proxiesOf(state.slices, u.options.needTokens(state.service))
 		}
 	}
 	return fleets

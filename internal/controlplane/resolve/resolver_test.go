@@ -250,7 +250,7 @@ func (s sumOfAll) check(t *testing.T, inputs resolve.Inputs) model.Config {
 	if diff := cmp.Diff(problems, all); diff != "" {
 		t.Errorf("Problems (-Build +Resolver):\n%s", diff)
 	}
-	if diff := cmp.Diff(resolve.Proxies(inputs.EndpointSlices), s.proxies,
+	if diff := cmp.Diff(inputs.Proxies(), s.proxies,
 		cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 		t.Errorf("Proxies (-whole +Resolver):\n%s", diff)
 	}

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/events"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
@@ -99,6 +100,26 @@ func (r *Reporter) EmitEvent(key model.Key, event RequestEvent) {
 	case r.events <- newEvent(target.object, event, holdAction, epoch, r.writer.Replica):
 	default:
 		r.unmarkEmitted(id, epoch)
+	}
+}
+
+// emitInvalidFleets queues an Event about each of the Services of proxies, whose settings are invalid. Like EmitEvent it
+// returns immediately, and every replica emits.
+func (r *Reporter) emitInvalidFleets(services []*resolve.Service) {
+	for _, service := range services {
+		event := events.Event{
+			Object: corev1.ObjectReference{
+				APIVersion: "v1", Kind: "Service", Namespace: service.Key.Namespace, Name: service.Key.Name,
+				UID: service.Fleet.UID,
+			},
+			Type: corev1.EventTypeWarning, Reason: httpv1alpha1.ReasonInvalidProxyAuthentication, Note: service.Fleet.Problem(),
+			Controller: reportingController, Action: routeAction, Instance: r.writer.Replica,
+			Since: time.Now().Truncate(eventPeriod),
+		}.V1()
+		select {
+		case r.events <- event:
+		default: // The log has the same.
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package status_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,8 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 )
 
@@ -127,6 +131,33 @@ func TestDroppedEventIsEmittedAgain(t *testing.T) {
 		}
 		if len(names) != events+1 || len(client.events) != events+1 {
 			t.Errorf("%d Events of %d names, want %d", len(client.events), len(names), events+1)
+		}
+	})
+}
+
+// TestInvalidFleetEvent has a Service of proxies with an invalid setting. Two replicas give the Event the same name.
+func TestInvalidFleetEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop()}}}
+		invalid := resolve.NewService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "apps", Name: "kedify-proxy", UID: "7",
+			Annotations: map[string]string{"http.kedify.io/proxy-authentication": "off"},
+		}})
+		for _, replica := range []string{"a", "b"} {
+			reporter := newReporterWith(t, client, newProxies(), replica, never)
+			defer (&fixture{server: &client.server, reporter: reporter}).lead(t)()
+			reporter.Observe(ingest.Pass{InvalidFleets: []*resolve.Service{invalid}})
+		}
+		synctest.Wait()
+		client.mu.Lock()
+		defer client.mu.Unlock()
+		if len(client.events) != 2 || client.events[0].Name != client.events[1].Name {
+			t.Fatalf("%d Events", len(client.events))
+		}
+		event := client.events[0]
+		if event.Reason != "InvalidProxyAuthentication" || event.Regarding.Kind != "Service" || event.Regarding.UID != "7" ||
+			!strings.Contains(event.Note, `annotation http.kedify.io/proxy-authentication: "off" is not a mode`) {
+			t.Errorf("%+v", event)
 		}
 	})
 }

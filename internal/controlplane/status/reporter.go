@@ -101,6 +101,7 @@ func (r *Reporter) IsReplica(address netip.Addr) bool { return r.writer.own.IsAd
 // Observe implements ingest.Observer.
 func (r *Reporter) Observe(pass ingest.Pass) {
 	versions := r.writer.Source.Versions()
+	r.emitInvalidFleets(pass.InvalidFleets)
 	r.mu.Lock()
 	objects := r.unread.Objects
 	if objects == nil {

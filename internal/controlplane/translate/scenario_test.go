@@ -48,7 +48,7 @@ func TestScenarios(t *testing.T) {
 		scenario.Golden(t, "ir.yaml", toYAML(t, config))
 		scenario.Golden(t, "problems.yaml", toYAML(t, append([]model.Problem{}, problems...)))
 		scenario.Golden(t, "envoy.yaml", kit.NewEnvoyConfig(t, resources).YAML(t))
-		for _, proxy := range resolve.Proxies(kit.ResolveEndpointSlices(objects.EndpointSlices...))["apps"] {
+		for _, proxy := range (resolve.Inputs{EndpointSlices: kit.ResolveEndpointSlices(objects.EndpointSlices...)}).Proxies()["apps"] {
 			received := endpointsOf(t, resources, session.Topology{Zone: proxy.Zone, Node: proxy.Node})
 			checkValid(t, received)
 			scenario.Golden(t, "endpoints-"+proxy.Name+".yaml", kit.NewEnvoyConfig(t, received).YAML(t))

@@ -75,6 +75,21 @@ func (c *Certificates) serverConfig() (*tls.Config, error) {
 	}, nil
 }
 
+// HTTPConfig returns the TLS configuration of a port for clients without certificates. Handshakes before the first
+// certificate fail.
+func (c *Certificates) HTTPConfig() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			current := c.current.Load()
+			if current == nil {
+				return nil, errNoCertificate
+			}
+			return &current.pair, nil
+		},
+	}
+}
+
 // clientConfig returns the TLS configuration of one connection to another replica, nil without a certificate.
 func (c *Certificates) clientConfig() *tls.Config {
 	current := c.current.Load()

@@ -3,6 +3,7 @@ package xds
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -127,4 +128,59 @@ func TestWithheldCertificatesAreLoggedOnce(t *testing.T) {
 			t.Errorf("%d lines:\n%s", lines, log.String())
 		}
 	})
+}
+
+// TestStrictFleet has proxies with and without a proof in a fleet that is strict from the start, or becomes strict while
+// they are connected. The clock is that of synctest.
+func TestStrictFleet(t *testing.T) {
+	t.Parallel()
+	address := netip.MustParseAddr("10.0.0.7")
+	fleets := map[netip.Addr][]string{address: {"a"}}
+	identify := func(fleet string) func(context.Context) (string, error) {
+		return func(context.Context) (string, error) { return fleet, nil }
+	}
+	for name, test := range map[string]struct {
+		identify func(context.Context) (string, error)
+		want     codes.Code
+	}{
+		"proven":      {identify("a"), codes.OK},
+		"not proven":  {identify(""), codes.PermissionDenied},
+		"without TLS": {nil, codes.PermissionDenied},
+	} {
+		for _, isLater := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, later %t", name, isLater), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					var log bytes.Buffer
+					s := NewServer(Options{Identify: test.identify, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+					s.SetMembers(Members{Fleets: fleets, Strict: map[string]bool{"a": !isLater, "b": true}})
+					if err := s.Publish("a", envoyresources.Parse(t, "listener:of-a")); err != nil {
+						t.Fatal(err)
+					}
+					transport := &fakeTransport{mode: session.ModeDelta, requests: make(chan session.Request, 1)}
+					transport.requests <- session.Request{TypeURL: session.ListenerKind.TypeURL()}
+					ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: address.AsSlice(), Port: 40000}})
+					ended := make(chan error, 1)
+					go func() { ended <- s.serve(ctx, session.ModeDelta, transport) }()
+					synctest.Wait()
+					if isServed := len(transport.listeners()) > 0; isServed != (isLater || test.want == codes.OK) {
+						t.Errorf("served: %t", isServed)
+					}
+					s.SetMembers(Members{Fleets: fleets, Strict: map[string]bool{"a": true}})
+					synctest.Wait()
+					if test.want == codes.OK {
+						close(transport.requests)
+					} else {
+						defer close(transport.requests)
+					}
+					if err := <-ended; status.Code(err) != test.want {
+						t.Errorf("the stream ended with %v, want %s", err, test.want)
+					}
+					if !isLater && test.want != codes.OK && !strings.Contains(log.String(), "http.kedify.io/proxy-authentication") {
+						t.Errorf("the log lacks the fix:\n%s", log.String())
+					}
+				})
+			})
+		}
+	}
 }

@@ -28,6 +28,8 @@ type Member struct {
 type Members struct {
 	// Fleets are the fleets of each address. The name of a fleet is not empty.
 	Fleets map[netip.Addr][]string
+	// Strict are the fleets whose proxies are not served without a proof, see Options.Identify.
+	Strict map[string]bool
 	// Draining are the proxies that are shutting down, see Options.DrainedListeners.
 	Draining []Member
 	// WithIPv6 are the proxies that have an IPv6 address, with all their addresses of either family, see
@@ -46,10 +48,11 @@ type membership struct {
 
 // SetMembers sets the proxies of all fleets. A stream belongs to the fleet of its peer's address. It waits up to
 // Options.MembershipTimeout for an unknown address and is rejected then. An address of several fleets is rejected too,
-// because it does not identify one proxy, unless the proxy proves which one it is by Options.Identify.
+// because it does not identify one proxy, unless the proxy proves which one it is by Options.Identify. So is a proxy of
+// a strict fleet without a proof.
 //
-// A stream continues if its address becomes unknown, with the topology that it had, and ends if its address is assigned
-// to another fleet. The caller must not change the argument afterwards.
+// A stream continues if its address becomes unknown, with the topology that it had. It ends if its address is assigned
+// to another fleet, or if its fleet becomes strict and it has no proof. The caller must not change the argument afterwards.
 func (s *Server) SetMembers(members Members) {
 	before := s.membership.Swap(&membership{members, make(chan struct{})})
 	close(before.superseded)
@@ -63,7 +66,7 @@ func (s *Server) FleetsOf(address netip.Addr) []string { return s.membership.Loa
 func (s *Server) fleetOf(ctx context.Context, peer string) (fleet string, isProven bool, err error) {
 	// Only the proxies of fleets cause the work of Identify.
 	identify := sync.OnceValues(func() (string, error) { return s.identify(ctx, peer) })
-	fleet, isProven, err = s.selectFleet(s.membership.Load().Fleets[addressOf(peer)], identify)
+	fleet, isProven, err = s.selectFleet(ctx, s.membership.Load(), peer, identify)
 	if fleet != "" || err != nil {
 		return fleet, isProven, err
 	}
@@ -76,8 +79,7 @@ func (s *Server) fleetOf(ctx context.Context, peer string) (fleet string, isProv
 	timeout := time.After(s.options.MembershipTimeout)
 	for {
 		members := s.membership.Load()
-		fleets := members.Fleets[addressOf(peer)]
-		if fleet, isProven, err = s.selectFleet(fleets, identify); fleet != "" || err != nil {
+		if fleet, isProven, err = s.selectFleet(ctx, members, peer, identify); fleet != "" || err != nil {
 			return fleet, isProven, err
 		}
 		select {
@@ -86,7 +88,7 @@ func (s *Server) fleetOf(ctx context.Context, peer string) (fleet string, isProv
 		case <-s.closed:
 			return "", false, errShuttingDown()
 		case <-timeout:
-			return "", false, s.reject(ctx, peer, fleets)
+			return "", false, s.reject(ctx, peer, members.Fleets[addressOf(peer)])
 		case <-members.superseded:
 		}
 	}
@@ -102,26 +104,38 @@ func (s *Server) identify(ctx context.Context, peer string) (fleet string, err e
 }
 
 // selectFleet returns the fleet of a proxy among those of its address: the one that it has proven, or the only one. It
-// returns "" if there is none.
+// returns "" if there is none. Without a proof, the only one must not be strict.
 func (s *Server) selectFleet(
-	fleets []string, identify func() (string, error),
+	ctx context.Context, members *membership, peer string, identify func() (string, error),
 ) (fleet string, isProven bool, err error) {
+	fleets := members.Fleets[addressOf(peer)]
 	if len(fleets) == 0 {
 		return "", false, nil
 	}
-	if s.options.Identify == nil {
-		return onlyOne(fleets), true, nil
+	if s.options.Identify != nil {
+		fleet, err = identify()
 	}
-	switch fleet, err = identify(); {
+	switch only := onlyOne(fleets); {
 	case err != nil:
 		return "", false, err
+	case fleet == "" && members.Strict[only]:
+		err = errUnproven(only)
+		s.logRejection(ctx, peer, status.Convert(err).Message())
+		return "", false, err
 	case fleet == "":
-		return onlyOne(fleets), false, nil
+		return only, s.options.Identify == nil, nil
 	case slices.Contains(fleets, fleet):
 		return fleet, true, nil
 	default:
 		return "", false, nil
 	}
+}
+
+// errUnproven returns the status of a stream without a proof in a strict fleet.
+func errUnproven(fleet string) error {
+	return status.Errorf(codes.PermissionDenied, "fleet %s is strict, and the proxy has no valid token or no TLS: let the "+
+		"agent install the proxies, or set annotation http.kedify.io/proxy-authentication: permissive on Service "+
+		"kedify-proxy in namespace %s", fleet, fleet)
 }
 
 // onlyOne returns the only element of fleets, "" if there are others.
@@ -157,9 +171,13 @@ func (s *Server) logRejection(ctx context.Context, peer, reason string) {
 		slog.String("reason", reason))
 }
 
-// checkFleet returns the status that ends a stream whose address was assigned to another fleet.
+// checkFleet returns the status that ends a stream whose address was assigned to another fleet, or that needs a proof
+// now.
 func (m *membership) checkFleet(st *stream) error {
 	fleets := m.Fleets[st.address]
+	if m.Strict[st.fleet.name] && !st.hasProof {
+		return errUnproven(st.fleet.name)
+	}
 	if len(fleets) != 1 || fleets[0] == st.fleet.name {
 		return nil
 	}

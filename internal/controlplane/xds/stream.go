@@ -47,6 +47,8 @@ type stream struct {
 	// isProven is true for a proxy that has proven its fleet, or need not. hasRequestedKeys is true once another one has
 	// subscribed to certificates; of the goroutine of serve.
 	isProven, hasRequestedKeys bool
+	// hasProof is true for a proxy that has proven its fleet.
+	hasProof bool
 
 	// isAdmitted is true once there is memory for the stream to join.
 	isAdmitted atomic.Bool
@@ -134,6 +136,7 @@ func (s *Server) serve(ctx context.Context, mode session.Mode, t transport) erro
 		logger = logger.With(slog.Bool("authenticated", isProven))
 	}
 	logger.InfoContext(ctx, "proxy connected")
+	st.hasProof = isProven && s.options.Identify != nil
 	if st.isProven = isProven; !isProven {
 		st.withholdSecrets()
 		s.options.Metrics.unauthenticated.Inc()

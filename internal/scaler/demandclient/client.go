@@ -2,17 +2,21 @@ package demandclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/endpoints"
 )
 
@@ -20,6 +24,8 @@ const (
 	// adminService is the Service in front of all replicas of the interceptor, and adminPort the name of its port.
 	adminService = "keda-add-ons-http-interceptor-admin"
 	adminPort    = "admin"
+	// caKey is the key of the CAs in the ConfigMap, in PEM.
+	caKey = httpv1alpha1.InterceptorCAKey
 	// seedTimeout bounds the wait for the first reports after the replicas are known. The demand of a replica that has
 	// not answered by then stays unknown, but the client counts as seeded.
 	seedTimeout = 3 * time.Second
@@ -30,27 +36,68 @@ type Client struct {
 	*Reader
 
 	slices cache.ListerWatcher
+	ca     cache.ListerWatcher // the ConfigMap with the CAs; nil without TLS
 	seeded chan struct{}
 }
 
-// NewClient returns a Client for the interceptors in namespace. It connects to nothing before Run.
-func NewClient(namespace string, config *rest.Config, logger *slog.Logger) (*Client, error) {
+// Options are the settings of a Client.
+type Options struct {
+	// Namespace is that of the interceptors.
+	Namespace string
+	// CA is the name of the ConfigMap there with the CAs that sign their certificate, and TokenFile the file with the
+	// token that they require. An empty CA means plain HTTP without a token.
+	CA, TokenFile string
+	// API is the configuration of clients of the API server.
+	API *rest.Config
+	// Logger logs replicas that do not respond.
+	Logger *slog.Logger
+}
+
+// NewClient returns a Client. It connects to nothing before Run.
+func NewClient(options Options) (*Client, error) {
 	scheme := runtime.NewScheme()
-	if err := discoveryv1.AddToScheme(scheme); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme)); err != nil {
 		return nil, fmt.Errorf("register kinds: %w", err)
 	}
-	discovery := rest.CopyConfig(config)
-	discovery.GroupVersion, discovery.APIPath = &discoveryv1.SchemeGroupVersion, "/apis"
-	discovery.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	client, err := rest.RESTClientFor(discovery)
+	config := rest.CopyConfig(options.API)
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.GroupVersion, config.APIPath = &discoveryv1.SchemeGroupVersion, "/apis"
+	client, err := rest.RESTClientFor(config)
 	if err != nil {
 		return nil, fmt.Errorf("client for EndpointSlices: %w", err)
 	}
-	slices := cache.NewFilteredListWatchFromClient(client, "endpointslices", namespace,
-		func(options *metav1.ListOptions) {
-			options.LabelSelector = discoveryv1.LabelServiceName + "=" + adminService
+	made := &Client{seeded: make(chan struct{})}
+	made.slices = cache.NewFilteredListWatchFromClient(client, "endpointslices", options.Namespace,
+		func(selected *metav1.ListOptions) {
+			selected.LabelSelector = discoveryv1.LabelServiceName + "=" + adminService
 		})
-	return &Client{Reader: New(logger), slices: slices, seeded: make(chan struct{})}, nil
+	var security *Security
+	if options.CA != "" {
+		config.GroupVersion, config.APIPath = &corev1.SchemeGroupVersion, "/api"
+		core, err := rest.RESTClientFor(config)
+		if err != nil {
+			return nil, fmt.Errorf("client for ConfigMaps: %w", err)
+		}
+		made.ca = cache.NewListWatchFromClient(core, "configmaps", options.Namespace,
+			fields.OneTermEqualSelector(metav1.ObjectNameField, options.CA))
+		security = &Security{Name: adminService + "." + options.Namespace + ".svc", TokenFile: options.TokenFile}
+	}
+	made.Reader = New(security, options.Logger)
+	return made, nil
+}
+
+// followCA keeps the CAs up to date until ctx ends. The last ones stay in use if the ConfigMap is deleted.
+func (c *Client) followCA(ctx context.Context) {
+	update := func(object any) {
+		if configMap, ok := object.(*corev1.ConfigMap); ok {
+			c.security.SetCA(configMap.Data[caKey])
+		}
+	}
+	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
+		ListerWatcher: c.ca, ObjectType: &corev1.ConfigMap{},
+		Handler: cache.ResourceEventHandlerFuncs{AddFunc: update, UpdateFunc: func(_, after any) { update(after) }},
+	})
+	informer.RunWithContext(ctx)
 }
 
 // Seeded returns a channel that is closed once every replica has answered or failed to, or seedTimeout after the
@@ -73,6 +120,13 @@ func (c *Client) Run(ctx context.Context) error {
 		defer close(informerDone)
 		informer.RunWithContext(ctx)
 	}()
+	caDone := make(chan struct{})
+	go func() {
+		defer close(caDone)
+		if c.ca != nil {
+			c.followCA(ctx)
+		}
+	}()
 	seedDone := make(chan struct{})
 	go func() {
 		defer close(seedDone)
@@ -81,6 +135,7 @@ func (c *Client) Run(ctx context.Context) error {
 	c.Reader.Run(ctx)
 	<-informerDone
 	<-seedDone
+	<-caDone
 	return nil
 }
 

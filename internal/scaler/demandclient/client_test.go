@@ -93,7 +93,9 @@ func TestDemandOfAllInterceptors(t *testing.T) {
 	}
 	_, first := serveReport(t, report("interceptor-0", "proxy-1", 10, 1))
 	ending, second := serveReport(t, report("interceptor-1", "proxy-2", 2.5, 3))
-	client, err := demandclient.NewClient("keda", slicesAPI(t, first, second), slog.New(slog.DiscardHandler))
+	client, err := demandclient.NewClient(demandclient.Options{
+		Namespace: "keda", API: slicesAPI(t, first, second), Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +160,9 @@ func TestSeededAfterEachInterceptor(t *testing.T) {
 	t.Cleanup(slow.Close)
 	_, first, _ := strings.Cut(failing.Listener.Addr().String(), ":")
 	_, second, _ := strings.Cut(slow.Listener.Addr().String(), ":")
-	client, err := demandclient.NewClient("keda", slicesAPI(t, first, second), slog.New(slog.DiscardHandler))
+	client, err := demandclient.NewClient(demandclient.Options{
+		Namespace: "keda", API: slicesAPI(t, first, second), Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,8 +45,9 @@ var (
 
 // Reader receives the reports of replicas while Run runs. Make it with New. It is safe for concurrent use.
 type Reader struct {
-	client *http.Client
-	logger *slog.Logger
+	client   *http.Client
+	security *Security // nil for plain HTTP without a token
+	logger   *slog.Logger
 
 	mu              sync.Mutex // guards the fields below
 	replicas        []endpoints.Pod
@@ -57,13 +58,19 @@ type Reader struct {
 	changes         map[string]chan struct{}          // closed when the demand may change, by the object's name in reports
 }
 
-// New returns a Reader without replicas. It logs replicas that do not respond.
-func New(logger *slog.Logger) *Reader {
+// New returns a Reader without replicas. It logs replicas that do not respond. Without a Security it connects by plain
+// HTTP.
+func New(security *Security, logger *slog.Logger) *Reader {
+	transport := &http.Transport{
+		ResponseHeaderTimeout: connectTimeout, DisableCompression: true, MaxIdleConnsPerHost: -1,
+	}
+	if security != nil {
+		transport.DialTLSContext = security.dial
+	}
 	return &Reader{
+		security: security,
 		client: &http.Client{
-			Transport: &http.Transport{
-				ResponseHeaderTimeout: connectTimeout, DisableCompression: true, MaxIdleConnsPerHost: -1,
-			},
+			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		logger: logger, replicasChanged: make(chan struct{}, 1),
@@ -231,6 +238,19 @@ func (r *Reader) notify(names []string, isAny bool) {
 	}
 }
 
+// request returns the request for the reports of a replica.
+func (r *Reader) request(ctx context.Context, replica endpoints.Pod) (*http.Request, error) {
+	scheme := "http://"
+	if r.security != nil {
+		scheme = "https://"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+replica.Address+Path+query, http.NoBody)
+	if err != nil || r.security == nil {
+		return request, err
+	}
+	return request, r.security.authorize(request)
+}
+
 // read reads the reports of one connection until it ends. hasReport is true if it received at least one.
 func (r *Reader) read(ctx context.Context, replica endpoints.Pod) (hasReport bool, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -239,7 +259,7 @@ func (r *Reader) read(ctx context.Context, replica endpoints.Pod) (hasReport boo
 		stop(fmt.Errorf("%w: nothing for %v", errResponse, silence))
 	})
 	defer alarm.Stop()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+replica.Address+Path+query, http.NoBody)
+	request, err := r.request(ctx, replica)
 	if err != nil {
 		return false, err
 	}

@@ -77,7 +77,7 @@ func report(t *testing.T, rate float64, heard ...string) string {
 // start runs a Reader of interceptors, which have the names a, b and so on, until the test ends.
 func start(t *testing.T, interceptors ...*interceptor) *demandclient.Reader {
 	t.Helper()
-	reader := demandclient.New(slog.New(slog.DiscardHandler))
+	reader := demandclient.New(nil, slog.New(slog.DiscardHandler))
 	names := "ab"
 	reader.DialWith(func(ctx context.Context, network, address string) (net.Conn, error) {
 		return interceptors[strings.Index(names, address[:1])].dial(ctx, network, address)

@@ -120,8 +120,7 @@ func (s *Testbed) start(ctx context.Context) (err error) {
 		return err
 	}
 	if s.Certificate != nil {
-		err = errors.Join(apiserver.ApplyFiles(ctx, s.Admin, "", filepath.Join(config, "interceptor-tls/interceptor.yaml")),
-			s.createCertificate(ctx))
+		err = s.createCertificate(ctx)
 	}
 	if err != nil {
 		return err
@@ -129,15 +128,12 @@ func (s *Testbed) start(ctx context.Context) (err error) {
 	return s.populate(ctx)
 }
 
-// certificateSecret is the name of the Secret with the interceptor's certificate.
-const certificateSecret = "kedify-http-interceptor-tls" //nolint:gosec // a name
-
 // createCertificate creates the Secret with the interceptor's certificate.
 func (s *Testbed) createCertificate(ctx context.Context) error {
 	const namespace = httpv1alpha1.DefaultInterceptorNamespace
 	return apiserver.Create(ctx, s.Admin, "/api/v1/namespaces/"+namespace+"/secrets", &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: certificateSecret},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: httpv1alpha1.InterceptorTLSSecret},
 		Type:       corev1.SecretTypeTLS, Data: s.Certificate,
 	})
 }
@@ -212,10 +208,10 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 
 // arguments returns the additional arguments of an interceptor.
 func (s *Testbed) arguments() []string {
-	if s.Certificate == nil {
+	if s.Certificate != nil { // The Secret has the default name.
 		return s.Arguments
 	}
-	return append(slices.Clone(s.Arguments), "--interceptor-tls-secret="+certificateSecret)
+	return append(slices.Clone(s.Arguments), "--interceptor-tls-secret=")
 }
 
 // Terminate sends SIGTERM, as the kubelet does. It does not wait for the end of the process.

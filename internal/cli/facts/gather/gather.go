@@ -75,7 +75,7 @@ func (r *Reader) All(ctx context.Context) (*facts.Facts, error) {
 	}
 	cluster := &facts.Facts{Now: time.Now(), CRDs: map[string]facts.CRD{}}
 	steps := append(r.controllerSteps(), step{facts.Deployments, r.proxies}, step{facts.Nodes, r.nodes},
-		step{facts.CRDs, r.crds}, step{facts.Webhook, r.webhook})
+		step{facts.CRDs, r.crds}, step{facts.Webhook, r.webhook}, step{facts.CA, r.ca})
 	// Rollouts are read before the objects that they depend on: objects that exist for a weight existed before it.
 	steps = append(steps, step{facts.Rollouts, r.rollouts}, step{facts.HTTPScaledObjects, r.httpScaledObjects},
 		step{facts.Routes, r.routes}, step{facts.Services, r.services}, step{facts.EndpointSlices, r.endpoints},
@@ -265,6 +265,16 @@ func (r *Reader) plugins(ctx context.Context, cluster *facts.Facts) (err error) 
 	}
 	cluster.Plugins, err = find[corev1.ConfigMap](ctx, r,
 		"api", "v1", "namespaces", cluster.Controller.Namespace, "configmaps", facts.ConfigMapName)
+	return err
+}
+
+// ca reads the ConfigMap with the CAs of the interceptor.
+func (r *Reader) ca(ctx context.Context, cluster *facts.Facts) (err error) {
+	if cluster.Interceptor == nil {
+		return nil
+	}
+	cluster.CA, err = find[corev1.ConfigMap](ctx, r,
+		"api", "v1", "namespaces", cluster.Interceptor.Namespace, "configmaps", httpv1alpha1.InterceptorCA)
 	return err
 }
 

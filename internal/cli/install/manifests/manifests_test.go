@@ -63,6 +63,7 @@ CustomResourceDefinition:httpscaledobjects.http.keda.sh
 ServiceAccount:keda/kedify-http-interceptor ClusterRole:kedify-http-interceptor ClusterRoleBinding:kedify-http-interceptor
 ClusterRole:kedify-http-interceptor-pages ClusterRoleBinding:kedify-http-interceptor-pages
 ClusterRole:kedify-http-interceptor-settings ClusterRoleBinding:kedify-http-interceptor-settings
+ClusterRole:kedify-http-interceptor-tokens ClusterRoleBinding:kedify-http-interceptor-tokens
 Role:keda/kedify-http-interceptor RoleBinding:keda/kedify-http-interceptor
 ClusterRole:kedify-http-interceptor-tls
 Service:keda/keda-add-ons-http-interceptor-kedify-proxy-metric-sink Service:keda/keda-add-ons-http-interceptor-proxy

@@ -1,7 +1,10 @@
 package sink_test
 
 import (
+	"fmt"
 	"net/http"
+	"net/netip"
+	"sync/atomic"
 	"testing"
 
 	"google.golang.org/grpc/codes"
@@ -49,4 +52,56 @@ func TestProxyProvesWhichOneItIs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStrictFleetCountsProvenProxiesOnly has proxies with and without a proof, in a fleet that is strict or becomes so
+// while they report. A stream without a proof does not end that of the proxy.
+func TestStrictFleetCountsProvenProxiesOnly(t *testing.T) {
+	t.Parallel()
+	for _, isProven := range []bool{true, false} {
+		for _, isLater := range []bool{true, false} {
+			t.Run(fmt.Sprintf("proven %t, later %t", isProven, isLater), func(t *testing.T) {
+				t.Parallel()
+				var proves atomic.Bool
+				proves.Store(isProven)
+				s := newTestSink(t, func(options *sink.Options) {
+					options.Identify = func(*http.Request) (model.Fleet, string, error) {
+						if proves.Load() {
+							return fleet, "proxy-1", nil
+						}
+						return "", "", nil
+					}
+				})
+				if s.assignTo(fleet); !isLater {
+					s.assignStrict()
+				}
+				client := s.connect()
+				if !isLater && !isProven {
+					client.expectStatus(codes.PermissionDenied, "no valid token")
+					return
+				}
+				client.flush("1000", "3")
+				s.assignStrict()
+				if !isProven {
+					client.send("{}")
+					client.expectStatus(codes.PermissionDenied, "no valid token")
+					return
+				}
+				proves.Store(false)
+				s.connect().expectStatus(codes.PermissionDenied, "no valid token")
+				client.flush("2000", "5")
+				if got, err := s.inFlight(); err != nil || got != 5 {
+					t.Errorf("%v requests in flight, %v; want 5", got, err)
+				}
+			})
+		}
+	}
+}
+
+// assignStrict makes the fleet of the tests strict.
+func (s *testSink) assignStrict() {
+	s.SetProxies(map[model.Fleet][]model.Proxy{fleet: {{
+		Name: "proxy-1", IsReady: true, IsServing: true, NeedsToken: true,
+		Addresses: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
+	}}})
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -133,23 +134,19 @@ func (s *Sink) stream(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	m, err := s.memberOf(r, address)
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	open, err := s.admit(r, address, end)
 	if err != nil {
 		reason := status.Convert(err).Message()
 		s.logger.Log(ctx, s.rejections.Level(address, reason), "metric stream rejected", slog.String("peer", r.RemoteAddr),
 			slog.String("reason", reason))
 		return err
 	}
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	open := s.open(address, m, end)
-	if open == nil {
-		return s.errFull()
-	}
 	defer s.close(open)
 	defer interrupt(ctx, control)()
 	logger := s.logger.With(
-		slog.String("peer", r.RemoteAddr), slog.String("fleet", string(m.fleet)), slog.String("proxy", m.proxy),
+		slog.String("peer", r.RemoteAddr), slog.String("fleet", string(open.member.fleet)), slog.String("proxy", open.member.proxy),
 	)
 	logger.InfoContext(ctx, "metric stream opened")
 	err = s.receive(ctx, control, r.Body, open)
@@ -158,6 +155,15 @@ func (s *Sink) stream(w http.ResponseWriter, r *http.Request) error {
 	}
 	logger.InfoContext(ctx, "metric stream ended", slog.Any("error", err))
 	return statusOf(err)
+}
+
+// admit opens the session of a request from an address. The error is a gRPC status.
+func (s *Sink) admit(r *http.Request, address netip.Addr, end context.CancelCauseFunc) (*session, error) {
+	m, isProven, err := s.memberOf(r, address)
+	if err != nil {
+		return nil, err
+	}
+	return s.open(address, m, isProven, end)
 }
 
 // interrupt aborts reads when ctx ends. release must be called before the handler returns, and waits: the response must
@@ -184,7 +190,7 @@ func statusOf(err error) error {
 		return status.Error(codes.ResourceExhausted, err.Error())
 	case errors.Is(err, errSuperseded):
 		return status.Error(codes.Aborted, err.Error())
-	case errors.Is(err, errRevoked):
+	case errors.Is(err, errRevoked), errors.Is(err, errUnproven):
 		return status.Error(codes.PermissionDenied, err.Error())
 	case errors.Is(err, metrics.ErrNoRequestCounters):
 		return status.Error(codes.FailedPrecondition, err.Error())
@@ -199,6 +205,7 @@ var (
 	errStopping   = errors.New("the metric sink is shutting down")
 	errSuperseded = errors.New("superseded by another stream of the proxy")
 	errMoved      = errors.New("the address now belongs to proxy")
+	errUnproven   = errors.New("its fleet is strict, and the client has no valid token or no TLS: it must prove to be proxy")
 	errRevoked    = errors.New("no HTTPScaledObject with an external key lists the address any more")
 )
 

@@ -3,7 +3,6 @@ package sink
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -87,8 +86,9 @@ type Sink struct {
 	mu      mutex // guards the fields below
 	meter   *metrics.Meter
 	members map[netip.Addr][]member
-	updated chan struct{} // closed and replaced when members change
-	arrived chan struct{} // closed and replaced at each batch
+	strict  map[model.Fleet]bool // the fleets whose proxies are not counted without a proof
+	updated chan struct{}        // closed and replaced when members change
+	arrived chan struct{}        // closed and replaced at each batch
 	streams map[member]*session
 }
 
@@ -134,10 +134,13 @@ func (s *Sink) SetObjects(changed map[model.Key]*metrics.Object) {
 // SetProxies sets the proxies of all fleets. It does not wait for the handling of metrics, and the caller must not
 // modify fleets afterwards.
 func (s *Sink) SetProxies(fleets map[model.Fleet][]model.Proxy) {
-	members := membersOf(fleets)
+	members, strict := membersOf(fleets), map[model.Fleet]bool{}
+	for fleet, proxies := range fleets {
+		strict[fleet] = slices.ContainsFunc(proxies, func(proxy model.Proxy) bool { return proxy.NeedsToken })
+	}
 	s.mu.Do(func() {
 		s.meter.SetProxies(s.now(), fleets)
-		s.members = members
+		s.members, s.strict = members, strict
 		close(s.updated)
 		s.updated = make(chan struct{})
 	})
@@ -208,7 +211,7 @@ func addressOf(peer string) (netip.Addr, error) {
 
 // memberOf returns the proxy of a request with an address. It waits up to the member timeout for one. The error is a
 // gRPC status.
-func (s *Sink) memberOf(r *http.Request, address netip.Addr) (member, error) {
+func (s *Sink) memberOf(r *http.Request, address netip.Addr) (m member, isProven bool, err error) {
 	ctx := r.Context()
 	// Only the proxies of fleets cause the work of Identify.
 	identify := sync.OnceValues(func() (member, error) {
@@ -216,49 +219,49 @@ func (s *Sink) memberOf(r *http.Request, address netip.Addr) (member, error) {
 		return member{fleet, proxy}, err
 	})
 	members, _, _ := s.membersAt(address)
-	if m, err := selectMember(members, identify); m != (member{}) || err != nil {
-		return m, err
+	if m, isProven, err = selectMember(members, identify); m != (member{}) || err != nil {
+		return m, isProven, err
 	}
 	select {
 	case s.waiting <- struct{}{}:
 		defer func() { <-s.waiting }()
 	default:
-		return member{}, s.errFull()
+		return member{}, false, s.errFull()
 	}
 	timeout := time.After(s.memberTimeout)
 	for {
 		members, updated, takesExternal := s.membersAt(address)
-		if m, err := selectMember(members, identify); m != (member{}) || err != nil {
-			return m, err
+		if m, isProven, err = selectMember(members, identify); m != (member{}) || err != nil {
+			return m, isProven, err
 		}
 		select {
 		case <-ctx.Done():
-			return member{}, status.FromContextError(ctx.Err()).Err()
+			return member{}, false, status.FromContextError(ctx.Err()).Err()
 		case <-updated:
 		case <-timeout:
 			if len(members) == 0 && takesExternal {
-				return member{metrics.ExternalFleet, address.String()}, nil
+				return member{metrics.ExternalFleet, address.String()}, false, nil
 			}
-			return member{}, s.errNoMember(address, members)
+			return member{}, false, s.errNoMember(address, members)
 		}
 	}
 }
 
 // selectMember returns the proxy among those with its address: the one that it has proven to be, or the only one. The
-// zero value means that there is none.
-func selectMember(members []member, identify func() (member, error)) (member, error) {
+// zero value means that there is none. isProven is true if it has proven it.
+func selectMember(members []member, identify func() (member, error)) (m member, isProven bool, err error) {
 	if len(members) == 0 {
-		return member{}, nil
+		return member{}, false, nil
 	}
 	switch proven, err := identify(); {
 	case err != nil:
-		return member{}, err
+		return member{}, false, err
 	case slices.Contains(members, proven):
-		return proven, nil
+		return proven, true, nil
 	case proven == member{} && len(members) == 1:
-		return members[0], nil
+		return members[0], false, nil
 	default:
-		return member{}, nil
+		return member{}, false, nil
 	}
 }
 
@@ -296,104 +299,4 @@ func (s *Sink) errNoMember(address netip.Addr, members []member) error {
 // errFull returns the status of a stream above the limit.
 func (s *Sink) errFull() error {
 	return status.Errorf(codes.ResourceExhausted, "the limit of %d metric streams is reached", s.maxStreams)
-}
-
-// session is an open stream of a proxy.
-type session struct {
-	address netip.Addr
-	member  member
-	stream  *metrics.Stream
-	end     context.CancelCauseFunc
-	// hosts are the namespaces that accept the external proxy, by whose limits the session counts.
-	hosts []string
-}
-
-// account returns the account of the session's samples: its fleet, or a namespace that accepts the external proxy.
-func (s *session) account() string {
-	if len(s.hosts) > 0 {
-		return "external/" + s.hosts[0]
-	}
-	return string(s.member.fleet)
-}
-
-// open starts the stream of a proxy, and ends the one before with errSuperseded by its end function. It returns nil if
-// the limit of proxies is reached.
-func (s *Sink) open(address netip.Addr, m member, end context.CancelCauseFunc) *session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	before, hosts := s.streams[m], []string(nil)
-	if m.fleet == metrics.ExternalFleet {
-		if hosts = s.hostsOf(address, before); len(hosts) == 0 {
-			return nil
-		}
-	}
-	if before != nil {
-		before.end(errSuperseded)
-	} else if s.countStreams(m.fleet == metrics.ExternalFleet) >= s.maxStreams {
-		return nil
-	}
-	open := &session{address, m, s.meter.Open(s.now(), m.fleet, m.proxy), end, hosts}
-	s.streams[m] = open
-	return open
-}
-
-// countStreams returns the number of streams of external proxies, or of those of fleets. The caller holds the lock.
-func (s *Sink) countStreams(isExternal bool) (count int) {
-	for m := range s.streams {
-		if isExternal == (m.fleet == metrics.ExternalFleet) {
-			count++
-		}
-	}
-	return count
-}
-
-// hostsOf returns the namespaces below their limit that accept an external proxy. before is its previous stream, nil if
-// there is none. The caller holds the lock.
-func (s *Sink) hostsOf(address netip.Addr, before *session) []string {
-	counts := map[string]int{}
-	for _, open := range s.streams {
-		if open == before {
-			continue
-		}
-		for _, namespace := range open.hosts {
-			counts[namespace]++
-		}
-	}
-	return slices.DeleteFunc(s.meter.ExternalNamespaces(address),
-		func(namespace string) bool { return counts[namespace] >= s.maxExternal })
-}
-
-// close ends a session.
-func (s *Sink) close(open *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	open.stream.Close()
-	if s.streams[open.member] == open {
-		delete(s.streams, open.member)
-	}
-}
-
-// apply counts a batch.
-func (s *Sink) apply(open *session, batch metrics.Batch) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !open.stream.IsCurrent() {
-		return errSuperseded
-	}
-	if now := s.members[open.address]; len(now) == 1 && now[0] != open.member {
-		return fmt.Errorf("%w %s", errMoved, now[0])
-	}
-	if open.member.fleet == metrics.ExternalFleet && len(s.meter.ExternalNamespaces(open.address)) == 0 {
-		return errRevoked
-	}
-	isNew, err := open.stream.Apply(s.now(), batch)
-	if err != nil {
-		return err
-	}
-	if !isNew {
-		s.metrics.idle.Inc()
-	}
-	close(s.arrived)
-	s.arrived = make(chan struct{})
-	return nil
 }
