@@ -10,13 +10,10 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/config"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
@@ -66,7 +63,7 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	ctx := context.WithoutCancel(t.Context())
-	limit, variables, err := shipped()
+	limit, variables, err := program.Shipped("interceptor/deployment.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,26 +103,6 @@ func newScene(t *testing.T) *scene {
 		}
 	}
 	return s
-}
-
-// shipped returns the memory limit of the interceptor's Deployment in MiB, and its settings of the garbage collector.
-func shipped() (limit int, variables []string, err error) {
-	text, err := config.Files.ReadFile("interceptor/deployment.yaml")
-	if err != nil {
-		return 0, nil, err
-	}
-	first, _, _ := strings.Cut(string(text), "\n---")
-	var deployment appsv1.Deployment
-	if err := yaml.UnmarshalStrict([]byte(first), &deployment); err != nil {
-		return 0, nil, err
-	}
-	container := deployment.Spec.Template.Spec.Containers[0]
-	for _, variable := range container.Env {
-		if strings.HasPrefix(variable.Name, "GO") {
-			variables = append(variables, variable.Name+"="+variable.Value)
-		}
-	}
-	return int(container.Resources.Limits.Memory().Value() >> 20), variables, nil
 }
 
 // evilAddress and unknownAddress return the addresses of attackers.
