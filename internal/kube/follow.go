@@ -169,7 +169,7 @@ func readPage(
 		return page, err
 	}
 	defer body.Close()
-	return decodePage(body, decode)
+	return DecodePage(body, decode)
 }
 
 // openWatch opens a watch for changes after version. It requests bookmarks, which show that the watch is alive.

@@ -12,10 +12,10 @@ import (
 // errNoList means that a document is not a list of objects.
 var errNoList = errors.New("not a list of objects")
 
-// decodePage reads one page of a list in JSON, and calls decode for each object, which must not retain it. Only one
+// DecodePage reads one page of a list in JSON, and calls decode for each object, which must not retain it. Only one
 // object is in memory at a time: a tenant can make each as large as the API server accepts, of which decode mostly keeps
 // a small part.
-func decodePage(body io.Reader, decode func([]byte) error) (page metav1.ListMeta, err error) {
+func DecodePage(body io.Reader, decode func([]byte) error) (page metav1.ListMeta, err error) {
 	tokens := json.NewDecoder(body)
 	if err := expect(tokens, json.Delim('{')); err != nil {
 		return page, err

@@ -36,7 +36,7 @@ func TestDecodePage(t *testing.T) {
 		"an object that cannot be decoded": {`{"items": ["bad", {}]}`, []string{`"bad"`}, metav1.ListMeta{}, true},
 	} {
 		var items []string
-		meta, err := decodePage(strings.NewReader(c.page), func(item []byte) error {
+		meta, err := DecodePage(strings.NewReader(c.page), func(item []byte) error {
 			items = append(items, string(item))
 			if string(item) == `"bad"` {
 				return errDecode
@@ -70,7 +70,7 @@ func TestDecodePageObjectByObject(t *testing.T) {
 		_ = writer.Close()
 	}()
 	count := 0
-	if _, err := decodePage(reader, func(item []byte) error {
+	if _, err := DecodePage(reader, func(item []byte) error {
 		count++
 		decoded <- struct{}{}
 		return json.Unmarshal(item, new(struct{}))

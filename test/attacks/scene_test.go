@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -27,8 +28,9 @@ import (
 const (
 	// evil is the namespace of the attackers with a fleet, and evilPods is how many Pods they have.
 	evil, evilPods = "evil", 12
-	// evilApps is the number of its HTTPScaledObjects.
-	evilApps = 300
+	// evilApps is the number of its HTTPScaledObjects, each with a Service, and evilServices that of more Services. All
+	// have as many annotations as the API server accepts.
+	evilApps, evilServices, evilAnnotations = 300, 1500, 255 << 10
 	// unknownPods is the number of Pods without a fleet.
 	unknownPods = 100
 	// apps is the number of apps of the victim. The last ones have no Pod.
@@ -97,6 +99,7 @@ func newScene(t *testing.T) *scene {
 	if err := s.StartProxy(ctx); err != nil {
 		t.Fatal(err)
 	}
+	s.record(t, "its start, with large objects", 0)
 	for app := range 2 {
 		if err := s.SetReady(ctx, app, true); err != nil {
 			t.Fatal(err)
@@ -124,16 +127,31 @@ func (s *scene) createEvil(t *testing.T) {
 		kit.NewEndpointSlice(evil, resolve.ProxyService, addresses...)); err != nil {
 		t.Fatal(err)
 	}
+	annotations := map[string]string{"evil.test/notes": strings.Repeat("x", evilAnnotations)}
 	for i := range evilApps {
 		name := fmt.Sprintf("evil-%03d", i)
-		if err := apiserver.Create(ctx, s.Admin, servicesPath(evil), kit.NewService(evil, name)); err != nil {
+		service := kit.NewService(evil, name)
+		service.Annotations = annotations
+		if err := apiserver.Create(ctx, s.Admin, servicesPath(evil), service); err != nil {
 			t.Fatal(err)
 		}
 		object := kit.NewScaledObject(evil, name, name, 1, name+".test", name+".example.com")
-		object.ObjectMeta = metav1.ObjectMeta{Namespace: evil, Name: name}
+		object.ObjectMeta = metav1.ObjectMeta{Namespace: evil, Name: name, Annotations: annotations}
 		if err := apiserver.Create(ctx, s.Admin, objectsPath(evil), object); err != nil {
 			t.Fatal(err)
 		}
+	}
+	group, inGroup := errgroup.WithContext(ctx)
+	group.SetLimit(4)
+	for i := range evilServices {
+		group.Go(func() error {
+			service := kit.NewService(evil, fmt.Sprintf("large-%04d", i))
+			service.Annotations = annotations
+			return apiserver.Create(inGroup, s.Admin, servicesPath(evil), service)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -183,10 +201,16 @@ func (s *scene) during(t *testing.T, a attack) {
 		streams, err := s.replica.Metric(t.Context(), `kedify_xds_streams{mode="delta"}`)
 		return err == nil && streams == 1
 	})
+	s.record(t, a.name, before)
+}
+
+// record compares the memory of the interceptor with its limit, at the end of a part of the test.
+func (s *scene) record(t *testing.T, part string, before int) {
+	t.Helper()
 	peak := s.memory.peak(t)
-	s.peaks = append(s.peaks, fmt.Sprintf("%-50s %5d MiB before, peak %5d MiB of %d MiB", a.name, before, peak, s.memory.limit))
+	s.peaks = append(s.peaks, fmt.Sprintf("%-50s %5d MiB before, peak %5d MiB of %d MiB", part, before, peak, s.memory.limit))
 	if peak > s.memory.limit {
-		t.Errorf("the interceptor used %d MiB, and its limit is %d MiB", peak, s.memory.limit)
+		t.Errorf("%s: the interceptor used %d MiB, and its limit is %d MiB", part, peak, s.memory.limit)
 	}
 }
 
