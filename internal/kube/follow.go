@@ -26,6 +26,9 @@ const (
 	// forbiddenPause is the pause after a list or a watch that is forbidden. Permissions change rarely, and each
 	// attempt may list every object: the ClusterRole of the published plugins allows list and not watch.
 	forbiddenPause = 10 * time.Minute
+	// stablePeriod is how long the cache has to be current until the pauses start again. Otherwise a load balancer that
+	// ends each watch would cause a list of all objects after each of the shortest pauses.
+	stablePeriod = 30 * time.Second
 	// firstForbiddenPause is the pause after the first such response in a row: an API server that is starting rejects
 	// allowed requests.
 	firstForbiddenPause = 5 * time.Second
@@ -63,10 +66,14 @@ func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logge
 	const none = slog.LevelDebug // no failure is logged at this level
 	backoff, logged, denials := fresh, none, 0
 	for ctx.Err() == nil {
+		began := time.Now()
 		wasCurrent, err := c.follow(ctx, source)
 		c.markClosed()
 		if wasCurrent {
-			backoff, logged, denials = fresh, none, 0
+			logged, denials = none, 0
+		}
+		if wasCurrent && time.Since(began) >= stablePeriod {
+			backoff = fresh
 		}
 		if level := source.levelOf(err); ctx.Err() == nil && level > logged && !isExpired(err) {
 			logged = level

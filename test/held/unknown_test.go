@@ -15,7 +15,7 @@ import (
 )
 
 // TestUnknownProxyLogs starts a proxy that is no endpoint of Service kedify-proxy. It logs the text, and the interceptor
-// the message, by which docs/reference/findings.md tells this from other problems.
+// the message, by which docs/reference/findings.md recognizes this problem.
 func TestUnknownProxyLogs(t *testing.T) {
 	s := newEnvironment(t, never)
 	replica := s.replica(1)
