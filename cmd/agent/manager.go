@@ -10,8 +10,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -23,7 +21,6 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 )
 
 // leaseName is the name of the Lease for the leader election of the replicas.
@@ -48,7 +45,7 @@ func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 	byObject := controllers.AutowireCache()
 	maps.Copy(byObject, controllers.ProxyCache())
 	caching := cache.Options{
-		DefaultNamespaces: namespaces, DefaultTransform: trim, ByObject: byObject,
+		DefaultNamespaces: namespaces, DefaultTransform: controllers.Trim(), ByObject: byObject,
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                        scheme,
@@ -65,26 +62,6 @@ func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 		return nil, fmt.Errorf("create the controller manager: %w", err)
 	}
 	return mgr, nil
-}
-
-// trim removes fields that the agent does not use from an object before it is cached. The metadata of an HTTPRoute
-// stays complete, because its patches depend on it. Of the managers of a ScaledObject's fields it keeps the agent.
-func trim(object any) (any, error) {
-	var managers []metav1.ManagedFieldsEntry
-	switch typed := object.(type) {
-	case *apis.HTTPRoute:
-		return object, nil
-	case *apis.ScaledObject:
-		managers = desired.TriggerManagers(typed.ManagedFields)
-	}
-	accessor, err := meta.Accessor(object)
-	if err != nil {
-		return object, nil //nolint:nilerr // not an object but a tombstone
-	}
-	accessor.SetManagedFields(managers)
-	annotations := accessor.GetAnnotations()
-	delete(annotations, corev1.LastAppliedConfigAnnotation)
-	return object, nil
 }
 
 // missingKinds returns the required kinds that the API server does not serve yet, each with a fix.

@@ -43,6 +43,9 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err := metrics.Registry.Register(server.BuildInfo(program, server.Version(version))); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
+	if err := kube.StreamLists(); err != nil {
+		return err
+	}
 	config, err := kube.Config(chosen.kubeconfig, rest.DefaultKubernetesUserAgent()+" "+program)
 	if err != nil {
 		return err

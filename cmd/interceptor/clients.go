@@ -94,12 +94,15 @@ const proxyService = "keda-add-ons-http-interceptor-proxy"
 // sources returns the lists and watches for the chosen namespaces, all if there are none. They always include the
 // shared proxies.
 func (c clients) sources(chosen settings) ingest.Sources {
+	newSlice := func() object { return new(discoveryv1.EndpointSlice) }
+	newService := func() object { return new(corev1.Service) }
+	newScaledObject := func() object { return new(httpv1alpha1.HTTPScaledObject) }
 	namespaces := chosen.namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	sources := ingest.Sources{Replicas: []cache.ListerWatcherWithContext{
-		listWatch(c.discovery, "endpointslices", chosen.podNamespace,
+		listWatch(c.discovery, newSlice, "endpointslices", chosen.podNamespace,
 			discoveryv1.LabelServiceName+"="+peers.ServiceName),
 	}}
 	if chosen.interceptorTLSSecret != "" {
@@ -116,16 +119,17 @@ func (c clients) sources(chosen settings) ingest.Sources {
 	}
 	if len(chosen.namespaces) > 0 && !slices.Contains(chosen.namespaces, chosen.podNamespace) {
 		sources.EndpointSlices = append(sources.EndpointSlices,
-			listWatch(c.discovery, "endpointslices", chosen.podNamespace,
+			listWatch(c.discovery, newSlice, "endpointslices", chosen.podNamespace,
 				discoveryv1.LabelServiceName+"="+resolve.ProxyService))
 		sources.Services = append(sources.Services, cache.NewListWatchFromClient(c.core, "services", chosen.podNamespace,
 			fields.OneTermEqualSelector(metav1.ObjectNameField, resolve.ProxyService)))
 	}
 	for _, namespace := range namespaces {
 		sources.ScaledObjects = append(sources.ScaledObjects,
-			listWatch(c.scaledObjects, httpv1alpha1.Resource, namespace, ""))
-		sources.Services = append(sources.Services, listWatch(c.core, "services", namespace, ""))
-		sources.EndpointSlices = append(sources.EndpointSlices, listWatch(c.discovery, "endpointslices", namespace, ""))
+			listWatch(c.scaledObjects, newScaledObject, httpv1alpha1.Resource, namespace, ""))
+		sources.Services = append(sources.Services, listWatch(c.core, newService, "services", namespace, ""))
+		sources.EndpointSlices = append(sources.EndpointSlices,
+			listWatch(c.discovery, newSlice, "endpointslices", namespace, ""))
 		if chosen.envoySettings {
 			sources.Settings = append(sources.Settings, c.configMap(namespace, envoysettings.Name))
 		}
@@ -151,12 +155,6 @@ func (c clients) secret(key model.Key) cache.ListerWatcherWithContext {
 func (c clients) configMap(namespace, name string) cache.ListerWatcherWithContext {
 	return cache.NewListWatchFromClient(c.core, "configmaps", namespace,
 		fields.OneTermEqualSelector(metav1.ObjectNameField, name))
-}
-
-// listWatch returns a list and watch of the objects with a label selector, of all objects if it is empty.
-func listWatch(client rest.Interface, resource, namespace, labels string) cache.ListerWatcherWithContext {
-	return cache.NewFilteredListWatchFromClient(client, resource, namespace,
-		func(options *metav1.ListOptions) { options.LabelSelector = labels })
 }
 
 // reviewToken lets the API server review a token.

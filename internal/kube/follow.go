@@ -26,6 +26,9 @@ const (
 	// forbiddenPause is the pause after a list or a watch that is forbidden. Permissions change rarely, and each
 	// attempt may list every object: the ClusterRole of the published plugins allows list and not watch.
 	forbiddenPause = 10 * time.Minute
+	// stablePeriod is how long the cache has to be current until the pauses start again. Otherwise a load balancer that
+	// ends each watch would cause a list of all objects after each of the shortest pauses.
+	stablePeriod = 30 * time.Second
 	// firstForbiddenPause is the pause after the first such response in a row: an API server that is starting rejects
 	// allowed requests.
 	firstForbiddenPause = 5 * time.Second
@@ -40,7 +43,8 @@ type Source[S State] struct {
 	Client *Client
 	// Path returns the path of the collection, in all namespaces.
 	Path func(context.Context) ([]string, error)
-	// Decode returns the state of an object in JSON. It has to accept a bookmark, which has only a resource version.
+	// Decode returns the state of an object in JSON, which it must not retain. It has to accept a bookmark, which has only
+	// a resource version.
 	Decode func([]byte) (S, error)
 	// Title is the name of the objects in the log, in the plural.
 	Title string
@@ -62,10 +66,14 @@ func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logge
 	const none = slog.LevelDebug // no failure is logged at this level
 	backoff, logged, denials := fresh, none, 0
 	for ctx.Err() == nil {
+		began := time.Now()
 		wasCurrent, err := c.follow(ctx, source)
 		c.markClosed()
 		if wasCurrent {
-			backoff, logged, denials = fresh, none, 0
+			logged, denials = none, 0
+		}
+		if wasCurrent && time.Since(began) >= stablePeriod {
+			backoff = fresh
 		}
 		if level := source.levelOf(err); ctx.Err() == nil && level > logged && !isExpired(err) {
 			logged = level
@@ -137,43 +145,38 @@ func (c *Cache[S]) follow(ctx context.Context, source Source[S]) (wasCurrent boo
 	}
 }
 
-// page is one page of a list.
-type page struct {
-	Metadata metav1.ListMeta   `json:"metadata"`
-	Items    []json.RawMessage `json:"items"`
-}
-
 // list reads all objects, page by page, and returns the resource version to watch from.
 func (c *Cache[S]) list(ctx context.Context, source Source[S], path []string) (version string, err error) {
 	var states []S
 	query := map[string]string{"limit": strconv.Itoa(pageSize)}
 	for {
-		var part page
-		if err := readPage(ctx, source.Client, Request{Path: path, Query: query}, &part); err != nil {
+		page, err := readPage(ctx, source.Client, Request{Path: path, Query: query}, func(item []byte) error {
+			state, err := source.Decode(item)
+			states = append(states, state)
+			return err
+		})
+		if err != nil {
 			return "", err
 		}
-		for _, item := range part.Items {
-			state, err := source.Decode(item)
-			if err != nil {
-				return "", err
-			}
-			states = append(states, state)
-		}
-		if query["continue"] = part.Metadata.Continue; part.Metadata.Continue == "" {
-			c.replace(states, part.Metadata.ResourceVersion)
-			return part.Metadata.ResourceVersion, nil
+		if query["continue"] = page.Continue; page.Continue == "" {
+			c.replace(states, page.ResourceVersion)
+			return page.ResourceVersion, nil
 		}
 	}
 }
 
-func readPage(ctx context.Context, client *Client, r Request, into *page) error {
+// readPage reads one page of a list, object by object.
+func readPage(
+	ctx context.Context, client *Client, r Request, decode func([]byte) error,
+) (page metav1.ListMeta, err error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	body, err := client.Do(ctx, r)
+	body, err := client.Stream(ctx, r)
 	if err != nil {
-		return err
+		return page, err
 	}
-	return json.Unmarshal(body, into)
+	defer body.Close()
+	return DecodePage(body, decode)
 }
 
 // openWatch opens a watch for changes after version. It requests bookmarks, which show that the watch is alive.

@@ -261,7 +261,8 @@ func TestWireAndRestore(t *testing.T) {
 	}
 	written := map[string]int{}
 	for _, event := range events {
-		if event.ObjectRef.Namespace == team && event.ResponseStatus.Code == http.StatusOK {
+		isDone := event.Verb == "patch" && event.ResponseStatus.Code == http.StatusOK
+		if isDone && event.ObjectRef.Namespace == team {
 			written[event.ObjectRef.Resource]++
 		}
 	}

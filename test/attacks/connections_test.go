@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,23 +16,29 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/rawgrpc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
-// atOnce is how many connections are opened at a time.
-const atOnce = 16
+const (
+	// atOnce is how many connections are opened at a time.
+	atOnce = 16
+	// evilConnections is how many connections each Pod opens, and maxConnections how many an address may have to a port
+	// (docs/explanation/threat-model.md).
+	evilConnections, maxConnections = 700, 512
+)
 
 // connectionAttacks open many connections.
 func connectionAttacks() []attack {
 	return []attack{
-		{"3072 connections of a fleet", func(ctx context.Context, t *testing.T, s *scene) func() {
+		{"8400 connections of a fleet", func(ctx context.Context, t *testing.T, s *scene) func() {
 			t.Helper()
-			return s.connect(ctx, t, 256*evilPods, func(i int) netip.Addr { return evilAddress(i % evilPods) }, discoveryPort)
+			return s.connect(ctx, t, evilConnections*evilPods, func(i int) netip.Addr { return evilAddress(i % evilPods) }, discoveryPort)
 		}},
-		{"3072 connections of a fleet for metrics", func(ctx context.Context, t *testing.T, s *scene) func() {
+		{"8400 connections of a fleet for metrics", func(ctx context.Context, t *testing.T, s *scene) func() {
 			t.Helper()
-			return s.connect(ctx, t, 256*evilPods, func(i int) netip.Addr { return evilAddress(i % evilPods) }, metricsPort)
+			return s.connect(ctx, t, evilConnections*evilPods, func(i int) netip.Addr { return evilAddress(i % evilPods) }, metricsPort)
 		}},
 		{"3000 connections of Pods of no fleet", func(ctx context.Context, t *testing.T, s *scene) func() {
 			t.Helper()
@@ -78,8 +85,44 @@ func (s *scene) connect(
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d connections were opened", opened.Load())
+	s.checkConnections(t, opened.Load(), port)
 	return nil
+}
+
+// checkConnections checks that no address has more connections to a port than it may have.
+func (s *scene) checkConnections(t *testing.T, opened int64, port uint16) {
+	t.Helper()
+	most := 0
+	await.Described(t, "connections above the limit are closed", func() bool {
+		most = 0
+		for _, count := range s.connections(t, port) {
+			most = max(most, count)
+		}
+		return most <= maxConnections
+	}, func() string { return fmt.Sprint(most, " of one address") })
+	t.Logf("%d connections were opened, at most %d of one address are open", opened, most)
+}
+
+// connections counts the established connections to a port of the interceptor by the address of the client, from
+// /proc/net/tcp (proc_pid_net(5)).
+func (s *scene) connections(t *testing.T, port uint16) map[string]int {
+	t.Helper()
+	table, err := os.ReadFile("/proc/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := s.replica.Address.As4()
+	local := fmt.Sprintf("%02X%02X%02X%02X:%04X", address[3], address[2], address[1], address[0], port)
+	counts := map[string]int{}
+	for line := range strings.Lines(string(table)) {
+		const isLocal, isRemote, isState, established = 1, 2, 3, "01"
+		fields := strings.Fields(line)
+		if fields[isLocal] == local && fields[isState] == established {
+			client, _, _ := strings.Cut(fields[isRemote], ":")
+			counts[client]++
+		}
+	}
+	return counts
 }
 
 // sendOnStreams sends as much as the windows allow on streams of each method, without the end of a message.

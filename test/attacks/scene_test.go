@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,8 +29,9 @@ import (
 const (
 	// evil is the namespace of the attackers with a fleet, and evilPods is how many Pods they have.
 	evil, evilPods = "evil", 12
-	// evilApps is the number of its HTTPScaledObjects.
-	evilApps = 300
+	// evilApps is the number of its HTTPScaledObjects, each with a Service, and evilServices that of more Services. All
+	// have as many annotations as the API server accepts.
+	evilApps, evilServices, evilAnnotations = 300, 1500, 255 << 10
 	// unknownPods is the number of Pods without a fleet.
 	unknownPods = 100
 	// apps is the number of apps of the victim. The last ones have no Pod.
@@ -65,7 +67,7 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	ctx := context.WithoutCancel(t.Context())
-	limit, variables, err := shipped.Interceptor()
+	limit, variables, err := shipped.Settings(shipped.Interceptor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +101,7 @@ func newScene(t *testing.T) *scene {
 	if err := s.StartProxy(ctx); err != nil {
 		t.Fatal(err)
 	}
+	s.record(t, "its start, with large objects", 0)
 	for app := range 2 {
 		if err := s.SetReady(ctx, app, true); err != nil {
 			t.Fatal(err)
@@ -126,16 +129,31 @@ func (s *scene) createEvil(t *testing.T) {
 		kit.NewEndpointSlice(evil, resolve.ProxyService, addresses...)); err != nil {
 		t.Fatal(err)
 	}
+	annotations := map[string]string{"evil.test/notes": strings.Repeat("x", evilAnnotations)}
 	for i := range evilApps {
 		name := fmt.Sprintf("evil-%03d", i)
-		if err := apiserver.Create(ctx, s.Admin, servicesPath(evil), kit.NewService(evil, name)); err != nil {
+		service := kit.NewService(evil, name)
+		service.Annotations = annotations
+		if err := apiserver.Create(ctx, s.Admin, servicesPath(evil), service); err != nil {
 			t.Fatal(err)
 		}
 		object := kit.NewScaledObject(evil, name, name, 1, name+".test", name+".example.com")
-		object.ObjectMeta = metav1.ObjectMeta{Namespace: evil, Name: name}
+		object.ObjectMeta = metav1.ObjectMeta{Namespace: evil, Name: name, Annotations: annotations}
 		if err := apiserver.Create(ctx, s.Admin, objectsPath(evil), object); err != nil {
 			t.Fatal(err)
 		}
+	}
+	group, inGroup := errgroup.WithContext(ctx)
+	group.SetLimit(4)
+	for i := range evilServices {
+		group.Go(func() error {
+			service := kit.NewService(evil, fmt.Sprintf("large-%04d", i))
+			service.Annotations = annotations
+			return apiserver.Create(inGroup, s.Admin, servicesPath(evil), service)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -187,11 +205,17 @@ func (s *scene) during(t *testing.T, a attack) {
 		streams, err := s.replica.Metric(t.Context(), `kedify_xds_streams{mode="delta"}`)
 		return err == nil && streams == 1
 	})
+	s.record(t, a.name, before)
+}
+
+// record compares the memory of the interceptor with its limit, at the end of a part of the test.
+func (s *scene) record(t *testing.T, part string, before int) {
+	t.Helper()
 	peak := s.peak(t)
-	s.peaks = append(s.peaks, fmt.Sprintf("%-50s %5d MiB before, peak %5d MiB of %d MiB", a.name, before>>20, peak>>20,
+	s.peaks = append(s.peaks, fmt.Sprintf("%-50s %5d MiB before, peak %5d MiB of %d MiB", part, before>>20, peak>>20,
 		s.limit>>20))
 	if peak > s.limit {
-		t.Errorf("the interceptor used %d MiB, and its limit is %d MiB", peak>>20, s.limit>>20)
+		t.Errorf("%s: the interceptor used %d MiB, and its limit is %d MiB", part, peak>>20, s.limit>>20)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limit, _, err := shipped.Interceptor()
+	limit, _, err := shipped.Settings(shipped.Interceptor)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func (s size) startAPIServer(t *testing.T) (kubeconfig string) {
 func (s size) startBuilt(t *testing.T, kubeconfig string) (process *program.Process, address string) {
 	t.Helper()
 	at := func(port uint16) string { return netip.AddrPortFrom(netspace.Address(), port).String() }
-	_, variables, err := shipped.Interceptor()
+	_, variables, err := shipped.Settings(shipped.Interceptor)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -276,29 +276,6 @@ func (b behavior) received(matched requestSet) (requestSet, *match) {
 	return received, b.find(replacesPath, replacesPrefix, stripsPrefix, replacesHost, addsHosts)
 }
 
-// ServiceAnnotations returns those of a Service's annotations that affect autowiring.
-func ServiceAnnotations(annotations map[string]string) map[string]string {
-	if len(annotations) == 0 {
-		return nil
-	}
-	var kept map[string]string
-	rules := annotationRules()
-	for i := range rules {
-		for _, pattern := range rules[i].names {
-			if rules[i].on&onService == 0 {
-				continue
-			}
-			for _, found := range matchNames(annotations, pattern, "") {
-				if kept == nil {
-					kept = map[string]string{}
-				}
-				kept[found.name] = annotations[found.name]
-			}
-		}
-	}
-	return kept
-}
-
 // splitHosts returns the hosts of a list that commas or spaces separate.
 func splitHosts(list string) []string {
 	return strings.FieldsFunc(list, func(separator rune) bool { return separator == ',' || separator <= ' ' })

@@ -18,17 +18,25 @@ type Change struct {
 	Index int
 	// Patch is a JSON patch of the version in Namespace.Objects. See At.
 	Patch []desired.Operation
+	// Releases reports whether the write removes the agent from metadata.managedFields instead, see At.
+	Releases bool
 	// Reason and Message are those of the Event about the change. An empty Reason means no Event.
 	Reason, Message string
 	// restores reports whether the patch restores a backend.
 	restores bool
 }
 
-// At returns the patch for one resourceVersion of the object. The API server rejects it for any other version: a
-// JSON patch may replace metadata.resourceVersion, and the API server compares the result with the stored version.
-func (c *Change) At(version string) []desired.Operation {
-	return append(slices.Clone(c.Patch),
-		desired.Operation{Op: "replace", Path: "/metadata/resourceVersion", Value: version})
+// At returns the patch for one version of the object. The API server rejects it for any other version: a JSON patch may
+// replace metadata.resourceVersion, and the API server compares the result with the stored version. If the change
+// releases the object, version must have all field managers, which a trimmed object has not.
+func (c *Change) At(version metav1.Object) []desired.Operation {
+	patch := slices.Clone(c.Patch)
+	if c.Releases {
+		patch = append(patch, release(version.GetManagedFields()))
+	}
+	return append(patch, desired.Operation{
+		Op: "replace", Path: "/metadata/resourceVersion", Value: version.GetResourceVersion(),
+	})
 }
 
 // change returns the write after which exactly the backends in wired reference the proxies.
@@ -63,31 +71,31 @@ func (p *objectPlan) change(
 	}
 	change.restores = len(off) > 0
 	change.describe(on, off, state, isRestored)
-	if len(change.Patch) == 0 {
-		change.Patch = p.release()
-	}
+	change.Releases = len(change.Patch) == 0 && p.isUnreleased()
 	return change, nil
 }
 
-// release returns the operation that removes the agent from metadata.managedFields of an object without rewritten
-// backends and without a cool-down. Otherwise the agent would own all rules, which are one field for server-side apply,
-// and every later change of a rule by its author would be a conflict. The operation is a write of its own, because the
-// API server adds the fields that a write changes to the list.
-func (p *objectPlan) release() []desired.Operation {
-	annotations, entries := p.object.meta.GetAnnotations(), p.object.meta.GetManagedFields()
+// isUnreleased reports whether the agent manages fields of an object without rewritten backends and without a
+// cool-down. It would own all rules, which are one field for server-side apply, and every later change of a rule by its
+// author would be a conflict. The release is a write of its own, because the API server adds the fields that a write
+// changes to the list.
+func (p *objectPlan) isUnreleased() bool {
+	annotations := p.object.meta.GetAnnotations()
 	for _, name := range []string{httpv1alpha1.AnnotationAutowireUndo, httpv1alpha1.AnnotationAutowireHold} {
 		if _, isSet := annotations[name]; isSet {
-			return nil
+			return false
 		}
 	}
+	return slices.ContainsFunc(p.object.meta.GetManagedFields(), isAgents)
+}
+
+// release returns the operation that removes the agent from metadata.managedFields.
+func release(entries []metav1.ManagedFieldsEntry) desired.Operation {
 	others := slices.DeleteFunc(slices.Clone(entries), isAgents)
-	switch len(others) {
-	case len(entries):
-		return nil
-	case 0: // An empty entry clears the list. No entry at all would preserve it.
+	if len(others) == 0 { // An empty entry clears the list. No entry at all would preserve it.
 		others = []metav1.ManagedFieldsEntry{{}}
 	}
-	return []desired.Operation{{Op: "replace", Path: "/metadata/managedFields", Value: others}}
+	return desired.Operation{Op: "replace", Path: "/metadata/managedFields", Value: others}
 }
 
 // isAgents reports whether fields of an object are managed by the agent.

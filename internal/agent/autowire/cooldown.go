@@ -76,16 +76,40 @@ func (c coolDown) remaining(period time.Duration, now time.Time) time.Duration {
 
 // lastSpecManager returns the field manager, other than the agent, that last wrote the spec of an object.
 func lastSpecManager(object metav1.Object) string {
-	others := slices.DeleteFunc(slices.Clone(object.GetManagedFields()), func(entry metav1.ManagedFieldsEntry) bool {
-		return isAgents(entry) || entry.Subresource != "" ||
-			entry.FieldsV1 == nil || !strings.Contains(string(entry.FieldsV1.Raw), `"f:spec"`)
-	})
-	if len(others) == 0 {
+	last := lastSpecEntry(object.GetManagedFields())
+	if len(last) == 0 {
 		return "an unknown field manager"
 	}
-	return slices.MaxFunc(others, func(a, b metav1.ManagedFieldsEntry) int {
+	return last[0].Manager
+}
+
+// lastSpecEntry returns the entry of lastSpecManager, if there is one.
+func lastSpecEntry(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	others := slices.DeleteFunc(slices.Clone(entries), func(entry metav1.ManagedFieldsEntry) bool {
+		return isAgents(entry) || entry.Subresource != "" ||
+			entry.FieldsV1 == nil || !strings.Contains(string(entry.FieldsV1.Raw), specField)
+	})
+	if len(others) == 0 {
+		return nil
+	}
+	return []metav1.ManagedFieldsEntry{slices.MaxFunc(others, func(a, b metav1.ManagedFieldsEntry) int {
 		return updateTime(a).Compare(updateTime(b))
-	}).Manager
+	})}
+}
+
+// specField is the spec among the fields of an entry of metadata.managedFields.
+const specField = `"f:spec"`
+
+// trimManagers returns the entries of metadata.managedFields that a plan reads, with the fields that it reads of them.
+func trimManagers(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
+	kept := lastSpecEntry(entries)
+	for i := range kept {
+		kept[i].FieldsV1 = &metav1.FieldsV1{Raw: []byte("{" + specField + ":{}}")}
+	}
+	if at := slices.IndexFunc(entries, isAgents); at >= 0 {
+		kept = append(kept, metav1.ManagedFieldsEntry{Manager: entries[at].Manager, Operation: entries[at].Operation})
+	}
+	return kept
 }
 
 // updateTime returns the time of a field manager's last write.

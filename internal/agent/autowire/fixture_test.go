@@ -100,7 +100,7 @@ func (w *fixture) plan(t *testing.T) autowire.Plan {
 	return found
 }
 
-// object decodes a stored object. An object without a kind is an Ingress.
+// object decodes a stored object, and trims it as the cache does. An object without a kind is an Ingress.
 func (w *fixture) object(t *testing.T, text string) autowire.Object {
 	t.Helper()
 	var route apis.HTTPRoute
@@ -108,23 +108,36 @@ func (w *fixture) object(t *testing.T, text string) autowire.Object {
 		t.Fatal(err)
 	}
 	if route.Kind == apis.HTTPRouteKind().Kind {
+		autowire.NewTrimmer().HTTPRoute(&route)
 		return autowire.FromHTTPRoute(&route, autowire.Routings(w.rollouts...))
 	}
 	var ingress networkingv1.Ingress
 	if err := json.Unmarshal([]byte(text), &ingress); err != nil {
 		t.Fatal(err)
 	}
+	autowire.NewTrimmer().Ingress(&ingress)
 	return autowire.FromIngress(&ingress, autowire.Routings(w.rollouts...)...)
+}
+
+// patch returns the patch of a change of a stored object, without the test of its version.
+func (w *fixture) patch(t *testing.T, change autowire.Change) string {
+	t.Helper()
+	var stored metav1.PartialObjectMetadata
+	if err := json.Unmarshal([]byte(w.stored[change.Index]), &stored); err != nil {
+		t.Fatal(err)
+	}
+	operations := change.At(&stored)
+	patch, err := json.Marshal(operations[:len(operations)-1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(patch)
 }
 
 // write applies one change.
 func (w *fixture) write(t *testing.T, change autowire.Change) {
 	t.Helper()
-	patch, err := json.Marshal(change.Patch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.stored[change.Index] = patched(t, w.stored[change.Index], string(patch))
+	w.stored[change.Index] = patched(t, w.stored[change.Index], w.patch(t, change))
 }
 
 // patched applies a JSON patch. Like an API server, it removes an empty map of annotations.

@@ -68,7 +68,7 @@ func (n *Namespace) Plan() (Plan, error) {
 		if err != nil {
 			return Plan{}, fmt.Errorf("%s: %w", current.object, err)
 		}
-		if change.Index = current.index; len(change.Patch) > 0 {
+		if change.Index = current.index; len(change.Patch) > 0 || change.Releases {
 			plan.Changes = append(plan.Changes, change)
 		}
 		plan.RequeueAfter = earlier(plan.RequeueAfter, current.requeueAfter)

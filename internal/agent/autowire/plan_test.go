@@ -1,7 +1,6 @@
 package autowire_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -317,11 +316,7 @@ func TestFieldsAtRest(t *testing.T) {
 		w := newFixture(t, canonicalJSON(t, object))
 		var got strings.Builder
 		for _, change := range w.plan(t).Changes {
-			patch, err := json.Marshal(change.Patch)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got.Write(patch)
+			got.WriteString(w.patch(t, change))
 		}
 		if diff := cmp.Diff(canonicalJSON(t, c.want), canonicalJSON(t, got.String())); diff != "" {
 			t.Errorf("%s: patches (-want +got):\n%s", name, diff)

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -48,8 +47,7 @@ const autowireOwner = fieldOwner + "-autowire"
 // AutowireReconciler updates the backends of Ingresses and HTTPRoutes as package autowire plans. It is a
 // reconcile.Reconciler, and its requests name namespaces.
 type AutowireReconciler struct {
-	// Client writes, and reads from a cache. The cache must keep the complete metadata of Ingresses and
-	// HTTPRoutes.
+	// Client writes, and reads from the cache of AutowireCache.
 	Client client.Client
 	// APIReader reads without a cache.
 	APIReader client.Reader
@@ -242,25 +240,6 @@ func (a *AutowireReconciler) isActive(ctx context.Context, object *httpv1alpha1.
 	}
 	isNamed := slices.Contains(desired.ObjectNames(scaled, a.ScalerAddress), object.Name)
 	return scaled.DeletionTimestamp == nil && (isNamed || desired.PreventsDeletion(scaled, a.ScalerAddress)), nil
-}
-
-// write applies a change, unless the object has changed since it was read.
-func (a *AutowireReconciler) write(ctx context.Context, object client.Object, change autowire.Change) error {
-	text, err := json.Marshal(change.At(object.GetResourceVersion()))
-	if err != nil {
-		return err
-	}
-	err = a.Client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, text), fieldOwner)
-	switch {
-	case err == nil && change.Reason != "":
-		a.Events.Event(object, corev1.EventTypeNormal, change.Reason, truncate.Text(change.Message, maxEvent))
-	case apierrors.IsInvalid(err) && isOutdated(ctx, a.APIReader, object):
-		return errOutdated
-	case err != nil && !apierrors.IsConflict(err):
-		a.Events.Event(object, corev1.EventTypeWarning, httpv1alpha1.ReasonWriteRejected,
-			truncate.Text(err.Error(), maxEvent))
-	}
-	return err
 }
 
 // report writes the conditions of HTTPScaledObjects, and removes those of objects without one. retry is the delay after

@@ -52,7 +52,7 @@ func newKindCache(
 	}
 	options := cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultTransform: cache.TransformStripManagedFields(), DefaultWatchErrorHandler: k.failed,
+		DefaultTransform: Trim(), DefaultWatchErrorHandler: k.failed,
 		DefaultNamespaces: map[string]cache.Config{},
 	}
 	for _, namespace := range namespaces {

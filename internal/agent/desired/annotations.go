@@ -49,6 +49,12 @@ func ownAnnotations() []string {
 	return out
 }
 
+// ReadAnnotations returns the names of all annotations of an HTTPScaledObject that the agent reads.
+func ReadAnnotations() []string {
+	return append(ownAnnotations(), httpv1alpha1.AnnotationFleet, httpv1alpha1.AnnotationAutowireSettings,
+		httpv1alpha1.AnnotationStatus)
+}
+
 // annotationName returns the annotation for a trigger key.
 func annotationName(key string) string {
 	var kebab strings.Builder

@@ -100,6 +100,14 @@ func ParseResources(text string) (*corev1.ResourceRequirements, error) {
 	return resources, nil
 }
 
+// NamespaceAnnotations returns the names of the annotations of a Namespace with settings.
+func NamespaceAnnotations() []string {
+	return []string{
+		httpv1alpha1.AnnotationProxyImage, httpv1alpha1.AnnotationProxyReplicas, httpv1alpha1.AnnotationProxyMaxReplicas,
+		httpv1alpha1.AnnotationProxyResources,
+	}
+}
+
 // withAnnotations returns the settings with those of a Namespace's annotations, and the validation errors. An
 // invalid annotation leaves its setting unchanged.
 func (s Settings) withAnnotations(annotations map[string]string) (merged Settings, problems []string) {

@@ -69,7 +69,7 @@ func (i *Installer) restore(ctx context.Context, kind string, object autowire.Ob
 	}
 	_, err = i.write(ctx, kube.Request{
 		Verb: http.MethodPatch, ContentType: string(types.JSONPatchType), Path: path,
-	}, plan.Changes[0].At(live.GetResourceVersion()))
+	}, plan.Changes[0].At(live))
 	if err != nil {
 		return fmt.Errorf("%s: %w", reference, err)
 	}

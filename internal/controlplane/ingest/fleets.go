@@ -162,7 +162,7 @@ func (l *Loop) publishBestEffort(ctx context.Context, batch changes) (map[model.
 	keys := make(map[model.Key]struct{}, len(l.objects))
 	addKeys(keys, l.objects)
 	addKeys(keys, batch.scaledObjects)
-	objects := l.updateObjects(keys, batch.scaledObjects, resolver,
+	objects := l.updateObjects(ctx, keys, batch.scaledObjects, resolver,
 		func(key model.Key, tracked *trackedObject) (model.Config, error) {
 			tracked.setProblems(problems[key])
 			tracked.published = published[key].Routes

@@ -312,7 +312,7 @@ func (l *Loop) pass(ctx context.Context) {
 		l.metrics.passes.Inc()
 		l.metrics.passSeconds.Observe(time.Since(started).Seconds())
 	} else {
-		changed = l.updateChanged(changes, resolve.Outcome{}, nil)
+		changed = l.updateChanged(ctx, changes, resolve.Outcome{}, nil)
 	}
 	pass := Pass{
 		Objects: changed, Proxies: l.proxies, Replicas: slices.Collect(maps.Values(merge(l.replicas))),

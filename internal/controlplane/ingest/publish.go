@@ -11,6 +11,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // changes are the changes that a pass takes from the stores.
@@ -124,7 +125,7 @@ func (l *Loop) publishChanges(ctx context.Context, batch changes) map[model.Key]
 	if err != nil {
 		changed, err = l.publishBestEffort(ctx, batch)
 	} else {
-		changed = l.updateChanged(batch, outcome, withCertificate)
+		changed = l.updateChanged(ctx, batch, outcome, withCertificate)
 	}
 	if err != nil {
 		return changed
@@ -143,7 +144,7 @@ func (l *Loop) publishChanges(ctx context.Context, batch changes) map[model.Key]
 
 // updateChanged returns the changed objects after a pass without errors.
 func (l *Loop) updateChanged(
-	batch changes, outcome resolve.Outcome, withCertificate map[model.Key]struct{},
+	ctx context.Context, batch changes, outcome resolve.Outcome, withCertificate map[model.Key]struct{},
 ) map[model.Key]Object {
 	updated := map[model.Key]model.Config{}
 	for _, update := range outcome.Updates {
@@ -153,7 +154,7 @@ func (l *Loop) updateChanged(
 			}
 		}
 	}
-	return l.updateObjects(affectedObjects(batch, outcome, withCertificate), batch.scaledObjects, l.resolver,
+	return l.updateObjects(ctx, affectedObjects(batch, outcome, withCertificate), batch.scaledObjects, l.resolver,
 		func(key model.Key, tracked *trackedObject) (model.Config, error) {
 			if problems, isResolved := outcome.Problems[key]; isResolved {
 				tracked.setProblems(problems)
@@ -181,9 +182,10 @@ func affectedObjects(
 
 // updateObjects updates the tracked state of the given objects and returns it. scaledObjects are those that changed.
 // update sets the remaining state of one object; it returns the published Config, and the error if the current
-// version could not be published.
+// version could not be published. An object that panics is added to the quarantine.
 func (l *Loop) updateObjects(
-	keys map[model.Key]struct{}, scaledObjects map[model.Key]objectChange[*httpv1alpha1.HTTPScaledObject],
+	ctx context.Context, keys map[model.Key]struct{},
+	scaledObjects map[model.Key]objectChange[*httpv1alpha1.HTTPScaledObject],
 	resolver *resolve.Resolver, update func(model.Key, *trackedObject) (model.Config, error),
 ) map[model.Key]Object {
 	objects := make(map[model.Key]Object, len(keys))
@@ -192,42 +194,57 @@ func (l *Loop) updateObjects(
 		if before := l.objects[key]; before != nil {
 			tracked = *before
 		}
-		if change, changed := scaledObjects[key]; changed {
+		change, isChanged := scaledObjects[key]
+		if isChanged {
 			tracked.object, tracked.writtenAt = change.object, change.routingVersion
-			if tracked.object != nil {
+		}
+		err := server.Recovered(func() error {
+			if isChanged && tracked.object != nil {
 				resolver.ReplaceObject(tracked.object)
 			}
-		}
-		published, failed := update(key, &tracked)
-		tracked.published = published.Routes
-		if tracked.object == nil {
-			l.track(key, trackedObject{})
-			objects[key] = Object{}
-			continue
-		}
-		l.track(key, tracked)
-		page, state := l.pageOf(tracked.object)
-		failure := ""
-		if failed != nil {
-			failure = failed.Error()
-		}
-		var first model.Route // the fields that Outcome reports are equal in all Routes of an object
-		if len(tracked.published) > 0 {
-			first = tracked.published[0]
-		}
-		objects[key] = Object{
-			ScaledObject: tracked.object, Fleet: l.fleetOf(tracked), Published: published, Page: page,
-			Outcome: Outcome{
-				Problems: tracked.problems, Warnings: tracked.warnings, Served: len(tracked.published) > 0, Failure: failure,
-				WeightedBackends: weightedBackendsOf(tracked), ManagedRoutes: managedroute.Format(first.Managed),
-				Stickiness: affinity.Format(first.Stickiness), SessionAffinity: affinity.Format(first.Affinity),
-				StableHashes: readyHashes(resolver.Service(stableServiceOf(tracked))), Page: state, WrittenAt: tracked.writtenAt,
-				TLS:           l.certificates.State(key),
-				EnvoySettings: l.envoySettings.errorFor(key.Namespace),
-			},
+			published, failed := update(key, &tracked)
+			objects[key] = l.updateObject(key, tracked, published, failed, resolver)
+			return nil
+		})
+		if err != nil {
+			l.addToQuarantine(ctx, stagePublish, key, err)
+			objects[key] = Object{ScaledObject: tracked.object, Outcome: Outcome{Failure: err.Error()}}
 		}
 	}
 	return objects
+}
+
+// updateObject stores the tracked state of an object and returns it. published is its published Config, and failed the
+// error if the current version could not be published.
+func (l *Loop) updateObject(
+	key model.Key, tracked trackedObject, published model.Config, failed error, resolver *resolve.Resolver,
+) Object {
+	tracked.published = published.Routes
+	if tracked.object == nil {
+		l.track(key, trackedObject{})
+		return Object{}
+	}
+	l.track(key, tracked)
+	page, state := l.pageOf(tracked.object)
+	failure := ""
+	if failed != nil {
+		failure = failed.Error()
+	}
+	var first model.Route // the fields that Outcome reports are equal in all Routes of an object
+	if len(tracked.published) > 0 {
+		first = tracked.published[0]
+	}
+	return Object{
+		ScaledObject: tracked.object, Fleet: l.fleetOf(tracked), Published: published, Page: page,
+		Outcome: Outcome{
+			Problems: tracked.problems, Warnings: tracked.warnings, Served: len(tracked.published) > 0, Failure: failure,
+			WeightedBackends: weightedBackendsOf(tracked), ManagedRoutes: managedroute.Format(first.Managed),
+			Stickiness: affinity.Format(first.Stickiness), SessionAffinity: affinity.Format(first.Affinity),
+			StableHashes: readyHashes(resolver.Service(stableServiceOf(tracked))), Page: state, WrittenAt: tracked.writtenAt,
+			TLS:           l.certificates.State(key),
+			EnvoySettings: l.envoySettings.errorFor(key.Namespace),
+		},
+	}
 }
 
 // weightedBackendsOf returns the published traffic split, "" if all requests go to the object's own Service.

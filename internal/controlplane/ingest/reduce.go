@@ -108,6 +108,23 @@ func keptAnnotations(annotations map[string]string) map[string]string {
 	return kept
 }
 
+// Trim removes most of what the stores drop from the metadata of an object. A list trims each object before it decodes
+// the next one.
+func Trim(object metav1.Object) {
+	if scaledObject, ok := object.(*httpv1alpha1.HTTPScaledObject); ok {
+		scaledObject.Status = httpv1alpha1.StatusOf(scaledObject) // keptAnnotations drops the annotation's value
+	}
+	object.SetAnnotations(keptAnnotations(object.GetAnnotations()))
+	object.SetManagedFields(nil)
+	object.SetOwnerReferences(nil)
+	object.SetFinalizers(nil)
+	service, isOfService := object.GetLabels()[discoveryv1.LabelServiceName]
+	object.SetLabels(nil)
+	if isOfService {
+		object.SetLabels(map[string]string{discoveryv1.LabelServiceName: service})
+	}
+}
+
 // isSameScaledObjectRouting reports whether two versions differ only in metadata that does not affect routing, or in
 // the status, which the interceptor itself writes. The status annotation counts as status.
 func isSameScaledObjectRouting(before, after *httpv1alpha1.HTTPScaledObject) bool {

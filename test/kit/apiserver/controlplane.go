@@ -152,12 +152,22 @@ func (c *ControlPlane) Client(token string) (*rest.RESTClient, error) {
 	return rest.UnversionedRESTClientFor(config)
 }
 
+// Address returns the address of the API server.
+func (c *ControlPlane) Address() string { return c.at(securePort) }
+
 // WriteKubeconfig writes a kubeconfig file for the user of token.
 func (c *ControlPlane) WriteKubeconfig(file, token string) error {
+	return c.WriteKubeconfigVia(c.Address(), file, token)
+}
+
+// WriteKubeconfigVia is WriteKubeconfig for connections to another address, which forwards them.
+func (c *ControlPlane) WriteKubeconfigVia(address, file, token string) error {
 	const name = "controlplane"
 	config := clientcmdapi.NewConfig()
 	clientConfig := c.Config(token)
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: clientConfig.Host, CertificateAuthority: clientConfig.CAFile}
+	config.Clusters[name] = &clientcmdapi.Cluster{
+		Server: "https://" + address, TLSServerName: c.address.String(), CertificateAuthority: clientConfig.CAFile,
+	}
 	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token}
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	config.CurrentContext = name

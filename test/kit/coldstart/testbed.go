@@ -61,6 +61,8 @@ type Options struct {
 	// Arguments are more arguments of the interceptor, and Environment are more environment variables of it, each as
 	// NAME=value.
 	Arguments, Environment []string
+	// Relay returns an address that forwards the interceptors' connections to an address of the API server; nil for none.
+	Relay func(target string) string
 	// Certificate is the data of the Secret with the interceptor's certificate. The proxies are those of the agent then,
 	// which trust its CA and have a token. nil means proxies that connect without TLS.
 	Certificate map[string][]byte
@@ -174,7 +176,11 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 		return nil, err
 	}
 	kubeconfig := filepath.Join(folder, "kubeconfig")
-	if err := s.Plane.WriteKubeconfig(kubeconfig, apiserver.InterceptorToken); err != nil {
+	apiServer := s.Plane.Address()
+	if s.Relay != nil {
+		apiServer = s.Relay(apiServer)
+	}
+	if err := s.Plane.WriteKubeconfigVia(apiServer, kubeconfig, apiserver.InterceptorToken); err != nil {
 		return nil, err
 	}
 	at := func(port int) string { return netip.AddrPortFrom(address, uint16(port)).String() } //nolint:gosec // a port

@@ -181,6 +181,11 @@ func (c *Conn) Continue(id uint32, block []byte) error {
 	return c.write(func() error { return c.framer.WriteContinuation(id, false, block) })
 }
 
+// EndHeaders sends the last part of an unfinished header block.
+func (c *Conn) EndHeaders(id uint32, block []byte) error {
+	return c.write(func() error { return c.framer.WriteContinuation(id, true, block) })
+}
+
 // Prefix returns the prefix of a message with a length.
 func Prefix(length int) []byte {
 	prefix := make([]byte, frameHeader)

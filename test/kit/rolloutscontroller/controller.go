@@ -89,11 +89,20 @@ type Controller struct {
 
 // Start starts the controller as its ServiceAccount. No other controller may use folder, its working directory.
 func Start(plane *apiserver.ControlPlane, binary, folder string, flags ...string) (*Controller, error) {
+	return StartVia(plane, plane.Address(), binary, folder, flags...)
+}
+
+// StartVia is Start with plugins that connect to the API server by another address, which forwards the connections.
+func StartVia(
+	plane *apiserver.ControlPlane, address, binary, folder string, flags ...string,
+) (*Controller, error) {
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return nil, err
 	}
 	kubeconfig := filepath.Join(folder, "kubeconfig")
-	if err := plane.WriteKubeconfig(kubeconfig, apiserver.RolloutsToken); err != nil {
+	ofPlugins := filepath.Join(folder, "kubeconfig-plugins")
+	if err := errors.Join(plane.WriteKubeconfig(kubeconfig, apiserver.RolloutsToken),
+		plane.WriteKubeconfigVia(address, ofPlugins, apiserver.RolloutsToken)); err != nil {
 		return nil, err
 	}
 	log, err := os.Create(filepath.Clean(filepath.Join(folder, "controller.log")))
@@ -106,7 +115,7 @@ func Start(plane *apiserver.ControlPlane, binary, folder string, flags ...string
 	}, flags...)...)
 	process.Dir, process.Stdout, process.Stderr = folder, log, log
 	// The plugin inherits the environment, which contains its kubeconfig.
-	process.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=")
+	process.Env = append(os.Environ(), "KUBECONFIG="+ofPlugins, "KUBERNETES_SERVICE_HOST=", "KUBERNETES_SERVICE_PORT=")
 	return &Controller{process: process, log: log, reconciled: map[string]string{}}, process.Start()
 }
 

@@ -1,4 +1,4 @@
-// Package shipped contains the memory settings of the interceptor's Deployment, and reads the memory of a process that
+// Package shipped contains the memory settings of the components' Deployments, and reads the memory of a process that
 // runs with them.
 package shipped
 
@@ -21,10 +21,13 @@ import (
 // errNoProcess means that /proc does not contain a process, or not what is read of it.
 var errNoProcess = errors.New("no such process")
 
-// Interceptor returns the memory limit of the interceptor's Deployment in bytes, and its environment variables that
+// Interceptor is the file of the interceptor's Deployment.
+const Interceptor = "interceptor/deployment.yaml"
+
+// Settings returns the memory limit in bytes of the Deployment in a file below config, and its environment variables that
 // control the garbage collector.
-func Interceptor() (limit int, variables []string, err error) {
-	text, err := config.Files.ReadFile("interceptor/deployment.yaml")
+func Settings(file string) (limit int, variables []string, err error) {
+	text, err := config.Files.ReadFile(file)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+)
+
+// object is an object in a list.
+type object interface {
+	runtime.Object
+	metav1.Object
+}
+
+// streamed lists the objects of a kind, and trims each before it decodes the next one: a tenant can make each as large
+// as the API server accepts. It watches as any other source.
+type streamed struct {
+	cache.ListerWatcherWithContext
+
+	client                      rest.Interface
+	resource, namespace, labels string
+	newObject                   func() object
+}
+
+// listWatch returns a list and watch of the objects with a label selector, of all objects if it is empty.
+func listWatch(client rest.Interface, newObject func() object, resource, namespace, labels string) streamed {
+	return streamed{
+		cache.NewFilteredListWatchFromClient(client, resource, namespace,
+			func(options *metav1.ListOptions) { options.LabelSelector = labels }),
+		client, resource, namespace, labels, newObject,
+	}
+}
+
+// ListWithContext implements cache.ListerWithContext.
+func (s streamed) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	options.LabelSelector = s.labels
+	body, err := s.client.Get().NamespaceIfScoped(s.namespace, s.namespace != "").Resource(s.resource).
+		VersionedParams(&options, metav1.ParameterCodec).SetHeader("Accept", runtime.ContentTypeJSON).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	list := new(corev1.List)
+	list.ListMeta, err = kube.DecodePage(body, func(item []byte) error {
+		object := s.newObject()
+		if err := json.Unmarshal(item, object); err != nil {
+			return err
+		}
+		ingest.Trim(object)
+		list.Items = append(list.Items, runtime.RawExtension{Object: object})
+		return nil
+	})
+	return list, err
+}
