@@ -23,7 +23,9 @@ func TestDecodePage(t *testing.T) {
 	}{
 		"two objects": {
 			`{"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "7", "continue": "a"}, "items": [{"a": 1}, {"b": [2]}]}`,
-			[]string{`{"a": 1}`, `{"b": [2]}`}, metav1.ListMeta{ResourceVersion: "7", Continue: "a"}, false,
+			[]string{`{"a": 1}`, `{"b": [2]}`},
+			metav1.ListMeta{ResourceVersion: "7", Continue: "a"},
+			false,
 		},
 		"the objects first":                {`{"items": [{}], "metadata": {"resourceVersion": "7"}}`, []string{"{}"}, metav1.ListMeta{ResourceVersion: "7"}, false},
 		"no objects":                       {`{"metadata": {"resourceVersion": "7"}, "items": []}`, nil, metav1.ListMeta{ResourceVersion: "7"}, false},

@@ -18,30 +18,39 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/shipped"
 )
 
-// large are the objects that a tenant creates in TestLargeObjects, by path, with their specs. Each has as many
-// annotations as the API server accepts.
-func large() map[string]struct {
-	count            int
-	apiVersion, kind string
-	spec             string
-} {
-	type kind = struct {
-		count            int
-		apiVersion, kind string
-		spec             string
-	}
+// largeKind is a kind of the large objects.
+type largeKind struct {
+	count                  int
+	apiVersion, kind, spec string
+}
+
+// large are the objects that a tenant creates in TestLargeObjects, by path. Each has as many annotations as the API
+// server accepts.
+func large() map[string]largeKind {
 	const others = 200
-	return map[string]kind{
-		"/apis/networking.k8s.io/v1/namespaces/large/ingresses": {1000, "networking.k8s.io/v1", "Ingress",
-			`{"rules":[{"host":"large.test","http":{"paths":[{"path":"/","pathType":"Prefix","backend":{"service":{"name":"shop","port":{"number":80}}}}]}}]}`},
-		"/apis/gateway.networking.k8s.io/v1/namespaces/large/httproutes": {others, "gateway.networking.k8s.io/v1", "HTTPRoute",
-			`{"hostnames":["large.test"],"rules":[{"backendRefs":[{"name":"shop","port":80}]}]}`},
-		"/apis/http.keda.sh/v1alpha1/namespaces/large/httpscaledobjects": {others, "http.keda.sh/v1alpha1", "HTTPScaledObject",
-			`{"hosts":["other.test"],"scaleTargetRef":{"service":"shop","port":80}}`},
-		"/apis/keda.sh/v1alpha1/namespaces/large/scaledobjects": {others, "keda.sh/v1alpha1", "ScaledObject",
-			`{"scaleTargetRef":{"name":"shop"},"triggers":[{"type":"cpu","metadata":{}}]}`},
-		"/apis/argoproj.io/v1alpha1/namespaces/large/rollouts": {others, "argoproj.io/v1alpha1", "Rollout",
-			`{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"a"}]}}}`},
+	return map[string]largeKind{
+		"/apis/networking.k8s.io/v1/namespaces/large/ingresses": {
+			1000, "networking.k8s.io/v1", "Ingress",
+			`{"rules":[{"host":"large.test","http":{"paths":[
+				{"path":"/","pathType":"Prefix","backend":{"service":{"name":"shop","port":{"number":80}}}}]}}]}`,
+		},
+		"/apis/gateway.networking.k8s.io/v1/namespaces/large/httproutes": {
+			others, "gateway.networking.k8s.io/v1", "HTTPRoute",
+			`{"hostnames":["large.test"],"rules":[{"backendRefs":[{"name":"shop","port":80}]}]}`,
+		},
+		"/apis/http.keda.sh/v1alpha1/namespaces/large/httpscaledobjects": {
+			others, "http.keda.sh/v1alpha1", "HTTPScaledObject",
+			`{"hosts":["other.test"],"scaleTargetRef":{"service":"shop","port":80}}`,
+		},
+		"/apis/keda.sh/v1alpha1/namespaces/large/scaledobjects": {
+			others, "keda.sh/v1alpha1", "ScaledObject",
+			`{"scaleTargetRef":{"name":"shop"},"triggers":[{"type":"cpu","metadata":{}}]}`,
+		},
+		"/apis/argoproj.io/v1alpha1/namespaces/large/rollouts": {
+			others, "argoproj.io/v1alpha1", "Rollout",
+			`{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},
+				"spec":{"containers":[{"name":"a","image":"a"}]}}}`,
+		},
 		"/api/v1/namespaces/large/services": {others, "v1", "Service", `{"ports":[{"port":80}]}`},
 	}
 }

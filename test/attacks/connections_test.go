@@ -85,7 +85,7 @@ func (s *scene) connect(
 	if err := group.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	s.checkConnections(t, opened.Load(), port)
+	s.checkConnections(t, opened.Load(), port) //nolint:contextcheck // it uses the context of the test
 	return nil
 }
 

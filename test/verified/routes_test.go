@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -67,7 +68,7 @@ func newPods(t *testing.T) *pods {
 			ReadHeaderTimeout: time.Minute, Protocols: &protocols,
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				_, _ = io.Copy(io.Discard, r.Body)
-				_, _ = fmt.Fprintf(w, "%q", podOf(fmt.Sprint(version+1)))
+				_, _ = fmt.Fprintf(w, "%q", podOf(strconv.Itoa(version+1)))
 			}),
 		}
 		go func() { _ = server.Serve(listener) }() // It returns after Close.

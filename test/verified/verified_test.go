@@ -131,7 +131,9 @@ func (e *environment) applyRollout() {
 	e.t.Helper()
 	for app := range 2 {
 		path := "/api/v1/namespaces/" + coldstart.Namespace + "/services/" + coldstart.AppName(app)
-		var before struct{ Spec struct{ Ports json.RawMessage } }
+		var before struct {
+			Spec struct{ Ports json.RawMessage }
+		}
 		err := apiserver.Get(e.t.Context(), e.Admin, path, &before)
 		if err == nil {
 			err = apiserver.Delete(e.t.Context(), e.Admin, path)

@@ -25,7 +25,8 @@ func TestTrim(t *testing.T) {
 	for name, c := range map[string]struct{ annotations, ofIngress, ofRoute map[string]string }{
 		"none": {nil, nil, nil},
 		"one that is read": {
-			map[string]string{rewrite: "/", "b": large, undo: "c"}, map[string]string{rewrite: "/", undo: "c"},
+			map[string]string{rewrite: "/", "b": large, undo: "c"},
+			map[string]string{rewrite: "/", undo: "c"},
 			map[string]string{undo: "c"},
 		},
 		"none is read": {
