@@ -67,6 +67,8 @@ func TestTLS(t *testing.T) {
 }
 
 // rotate drives a canary. Between its steps the certificate and the interceptor are replaced, in both orders.
+//
+//nolint:contextcheck // kubectl runs with the context of the test
 func rotate(ctx context.Context, t *testing.T, k testbed.Kubectl, b *testbed.Testbed, trial *testbed.Trial) error {
 	t.Helper()
 	if err := trial.RunStep(ctx, 0, 20); err != nil {
@@ -112,6 +114,7 @@ func deployPlain(t *testing.T, k testbed.Kubectl, repo string) {
 	k.Do(t, "-n", plain, "apply", "-k", filepath.Join(repo, "config", "kedify-proxy"))
 	k.Do(t, "-n", plain, "apply", "-f", "plain.yaml")
 	k.Do(t, "-n", plain, "rollout", "status", "deployment/kedify-proxy")
+	k.Do(t, "-n", plain, "rollout", "status", "deployment/web")
 	k.Do(t, "-n", plain, "wait", "httpscaledobject/web", "--for=condition=Programmed")
 	if got := k.Do(t, "-n", plain, "get", "service/kedify-proxy", "-o", "jsonpath="+mode); got != "" {
 		t.Fatalf("the fleet of others is %s", got)
@@ -121,6 +124,7 @@ func deployPlain(t *testing.T, k testbed.Kubectl, repo string) {
 // refuse starts a proxy without TLS in the namespace of the strict fleet. Its Service selects it, so it has an address of
 // the fleet.
 func refuse(t *testing.T, k testbed.Kubectl, repo string) {
+	t.Helper()
 	const bootstrap, other = "kedify-proxy-bootstrap", "proxy-without-token"
 	for _, name := range []string{"configmap.yaml", "deployment.yaml"} {
 		text, err := os.ReadFile(filepath.Join(repo, "config", "kedify-proxy", name))

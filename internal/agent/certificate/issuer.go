@@ -150,7 +150,6 @@ func (i *Issuer) publish(ctx context.Context, next func(before []byte) []byte) e
 		},
 		Data: map[string]string{httpv1alpha1.InterceptorCAKey: string(ca)},
 	}
-	//nolint:staticcheck // An apply configuration of ConfigMaps would link another package for one write.
 	err = i.Client.Patch(ctx, wanted, client.Apply, client.ForceOwnership, client.FieldOwner(httpv1alpha1.ManagedByAgent))
 	if err != nil {
 		return fmt.Errorf("write ConfigMap %s: %w", name, err)

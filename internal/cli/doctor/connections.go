@@ -66,7 +66,7 @@ func authentication(fleet string, service *corev1.Service) []Finding {
 }
 
 // secretVariable is the environment variable of the interceptor that turns TLS off if it is empty.
-const secretVariable = "KEDIFY_INTERCEPTOR_INTERCEPTOR_TLS_SECRET" //nolint:gosec // a name
+const secretVariable = "KEDIFY_INTERCEPTOR_INTERCEPTOR_TLS_SECRET"
 
 // isSecure reports whether the interceptor uses TLS.
 func isSecure(interceptor *appsv1.Deployment) bool {

@@ -66,6 +66,8 @@ type Options struct {
 	// Certificate is the data of the Secret with the interceptor's certificate. The proxies are those of the agent then,
 	// which trust its CA and have a token. nil means proxies that connect without TLS.
 	Certificate map[string][]byte
+	// IsPlaintext means proxies without TLS and without a token, although the interceptor has a certificate.
+	IsPlaintext bool
 }
 
 // Testbed is the running environment. Create it with Start.
@@ -264,7 +266,7 @@ func (s *Testbed) StartProxy(ctx context.Context) error {
 // bootstrap returns the bootstrap of the proxy with changes: the installed one, or with a Certificate that of the
 // agent, whose ConfigMap and token are in a new folder.
 func (s *Testbed) bootstrap(ctx context.Context, changes [][2]string) (string, error) {
-	if s.Certificate == nil {
+	if s.Certificate == nil || s.IsPlaintext {
 		return envoyproc.InstalledBootstrap(s.Repository, changes...)
 	}
 	folder, err := os.MkdirTemp(s.Folder, "mount")
