@@ -37,6 +37,8 @@ type phase struct {
 	commands [][]string
 	// paused is true if the canary pauses at its weight.
 	paused bool
+	// afterOthers is true if requests at another rate may be in the window over which the rate is measured.
+	afterOthers bool
 }
 
 // String implements fmt.Stringer.
@@ -46,7 +48,7 @@ func (p phase) String() string { return fmt.Sprintf("%g requests/s%s", p.rate, p
 func (d *Demo) plan() []phase {
 	return []phase{
 		// The guide's object has the default stabilization window of five minutes for scaling in.
-		{rate: 8, commands: [][]string{guide.Kubectl("patch", "scaledobject", guide.App, "--type=merge", "-p",
+		{rate: 8, afterOthers: true, commands: [][]string{guide.Kubectl("patch", "scaledobject", guide.App, "--type=merge", "-p",
 			`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)}},
 		{rate: 25},
 		{
@@ -55,6 +57,22 @@ func (d *Demo) plan() []phase {
 		},
 		{rate: 45, in: ", canary at 20 %", paused: true},
 		{rate: 8, in: ", aborted", commands: [][]string{guide.Argo("abort", guide.App)}},
+	}
+}
+
+// window is the default of spec.scalingMetric.requestRate.window.
+const window = time.Minute
+
+// awaitWindow waits until the rate is that of the requests since now.
+func (d *Demo) awaitWindow(ctx context.Context) error {
+	d.display.setStatus(fmt.Sprintf("waiting for %s, over which the rate is measured", window))
+	timer := time.NewTimer(window)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
 	}
 }
 

@@ -130,6 +130,11 @@ func (d *Demo) phase(ctx context.Context, p phase) error {
 	if err := d.shell.ShowAll(ctx, p.commands...); err != nil {
 		return err
 	}
+	if p.afterOthers {
+		if err := d.awaitWindow(ctx); err != nil {
+			return err
+		}
+	}
 	row, err := d.awaitReplicas(ctx, p, began)
 	d.display.end(row)
 	d.shell.Screen.Print(d.shell.Style.Heading(fmt.Sprintf("[%s] %s", report.Seconds(time.Since(d.Started)), p)) +

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -100,11 +101,19 @@ func replaceCertificate(t *testing.T, k testbed.Kubectl) {
 	await.True(t, "the interceptor serves another certificate", func() bool { return loaded() > before })
 }
 
-// restart replaces the interceptor.
+// restart replaces the interceptor, and waits until the previous one has ended.
 func restart(t *testing.T, k testbed.Kubectl) {
 	t.Helper()
+	pods := func() []string {
+		return strings.Fields(k.Do(t, "-n", keda, "get", "pods", "-l", "app.kubernetes.io/component=interceptor", "-o", "name"))
+	}
+	before := pods()
 	k.Do(t, "-n", keda, "rollout", "restart", interceptor)
 	k.Do(t, "-n", keda, "rollout", "status", interceptor)
+	await.True(t, "the previous interceptor has ended", func() bool {
+		now := pods()
+		return !slices.ContainsFunc(before, func(name string) bool { return slices.Contains(now, name) })
+	})
 }
 
 // deployPlain starts the application behind proxies without TLS.

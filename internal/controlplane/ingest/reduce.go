@@ -105,6 +105,7 @@ func keptAnnotations(annotations map[string]string) map[string]string {
 		keep(name, limit)
 	}
 	keep(httpv1alpha1.AnnotationStatus, 0)
+	keep(httpv1alpha1.AnnotationProxyAuthentication, maxAnnotation) // of a Service
 	return kept
 }
 
