@@ -60,13 +60,10 @@ func (d *Demo) plan() []phase {
 	}
 }
 
-// window is the default of spec.scalingMetric.requestRate.window.
-const window = time.Minute
-
 // awaitWindow waits until the rate is that of the requests since now.
 func (d *Demo) awaitWindow(ctx context.Context) error {
-	d.display.setStatus(fmt.Sprintf("waiting for %s, over which the rate is measured", window))
-	timer := time.NewTimer(window)
+	d.display.setStatus(fmt.Sprintf("waiting for %s, over which the rate is measured", d.Window))
+	timer := time.NewTimer(d.Window)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -31,6 +31,8 @@ type Settings struct {
 	ScaleTimeout time.Duration
 	// StablePeriod is how long the number of replicas must stay unchanged.
 	StablePeriod time.Duration
+	// Window is the time over which the rate of the guide's object is measured.
+	Window time.Duration
 	// Timeout is the time limit of each request, WakeTimeout that of the request that wakes the app.
 	Timeout, WakeTimeout time.Duration
 	// Started is when the demo started.
@@ -44,6 +46,8 @@ func DefaultSettings() Settings {
 		Stable: "blue", Canary: "yellow", ScaleTimeout: patience,
 		//testbounds:allow how long the replicas must stay right
 		StablePeriod: 16 * time.Second,
+		// The default of spec.scalingMetric.requestRate.window.
+		Window: time.Minute,
 		Timeout:      patience, WakeTimeout: patience,
 	}
 }

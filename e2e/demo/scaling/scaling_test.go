@@ -157,6 +157,7 @@ func (w *fakeCluster) run(ctx context.Context) (Outcome, error) {
 	s := DefaultSettings()
 	s.Address, s.Dial = "proxy:80", w.dial
 	s.ScaleTimeout, s.StablePeriod, s.WakeTimeout, s.Started = 400*time.Millisecond, 100*time.Millisecond, time.Second, time.Now()
+	s.Window = time.Millisecond
 	if w.drops {
 		s.ScaleTimeout, s.StablePeriod = time.Minute, time.Minute // the canceled run ends earlier
 	}
