@@ -47,8 +47,8 @@ func DefaultSettings() Settings {
 		//testbounds:allow how long the replicas must stay right
 		StablePeriod: 16 * time.Second,
 		// The default of spec.scalingMetric.requestRate.window.
-		Window: time.Minute,
-		Timeout:      patience, WakeTimeout: patience,
+		Window:  time.Minute,
+		Timeout: patience, WakeTimeout: patience,
 	}
 }
 
