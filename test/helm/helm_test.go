@@ -214,9 +214,9 @@ func TestUpgrade(t *testing.T) {
 		args []string
 		want int64
 	}{
-		{[]string{"upgrade", release, chart, "--reset-then-reuse-values", "--set", "interceptor.replicas=2"}, 2},
-		{[]string{"upgrade", release, chart, "--reset-then-reuse-values", "--set", "agent.webhook.failurePolicy=Ignore"}, 2},
-		{[]string{"rollback", release, "1"}, 1},
+		{[]string{"upgrade", release, chart, "--reset-then-reuse-values", "--set", "interceptor.replicas=3"}, 3},
+		{[]string{"upgrade", release, chart, "--reset-then-reuse-values", "--set", "agent.webhook.failurePolicy=Ignore"}, 3},
+		{[]string{"rollback", release, "1"}, 2},
 	} {
 		must(t, step.args...)
 		if got := replicas(t); got != step.want {
@@ -292,8 +292,8 @@ func TestTakeOwnership(t *testing.T) {
 	}{
 		{append(slices.Clone(upgrade), "interceptor.replicas=3"), 3},
 		// The other manager still owns minAvailable of the scaler's PodDisruptionBudget.
-		{append(slices.Clone(upgrade), "interceptor.replicas=2,scaler.replicas=1"), 2},
-		{[]string{"rollback", release, "1"}, 1},
+		{append(slices.Clone(upgrade), "interceptor.replicas=1,scaler.replicas=1"), 1},
+		{[]string{"rollback", release, "1"}, 2},
 	} {
 		must(t, append(step.args, "--force-conflicts")...)
 		if got := replicas(t); got != step.want {
