@@ -42,7 +42,7 @@ type change func(ctx context.Context, e *environment, v version) error
 func applied(components ...string) change {
 	return func(ctx context.Context, e *environment, v version) error {
 		script := fmt.Sprintf(`helm template kedify-http charts/kedify-http --namespace keda %s |
-  kubectl -n keda apply --server-side --force-conflicts -f - -l 'app.kubernetes.io/component in (%s)'`,
+  kubectl apply --server-side --force-conflicts -f - -l 'app.kubernetes.io/component in (%s)'`,
 			values, strings.Join(components, ","))
 		if out, err := e.try(ctx, v.tag, script); err != nil {
 			return fmt.Errorf("apply %v of %s: %w\n%s", components, v.source, err, out)
@@ -84,7 +84,7 @@ func TestSideBySide(t *testing.T) {
 		t.Helper()
 		e.use(t, old)
 		e.run(t, "helm template kedify-http charts/kedify-http --namespace keda --set argoRollouts.registerPlugins=true "+
-			values+" | kubectl -n keda apply --server-side --force-conflicts -f -")
+			values+" | kubectl apply --server-side --force-conflicts -f -")
 		if err := plugins(t.Context(), e, old); err != nil {
 			t.Fatal(err)
 		}
