@@ -94,25 +94,28 @@ func TestSideBySide(t *testing.T) {
 	})
 	e.DeployAutowired(t)
 	for _, order := range []struct {
-		name string
-		to   version
+		name, from, color string
+		to                version
 		// at are the changes at the pauses.
 		at [3][]change
 	}{
 		{
-			"the order of an upgrade", current,
+			"the order of an upgrade", "blue", "yellow", current,
 			[3][]change{{crd, applied("interceptor")}, {applied("scaler"), applied("agent")}, {plugins}},
 		},
 		{
-			"the order of a downgrade", old,
+			"the order of a downgrade", "yellow", "blue", old,
 			[3][]change{{plugins}, {applied("agent"), applied("scaler")}, {applied("interceptor")}},
 		},
-		{"the plugins first", current, [3][]change{{plugins}, {applied("scaler")}, {crd, applied("interceptor", "agent")}}},
+		{
+			"the plugins first", "blue", "yellow", current,
+			[3][]change{{plugins}, {applied("scaler")}, {crd, applied("interceptor", "agent")}},
+		},
 	} {
 		step(t, order.name, func(t *testing.T) {
 			t.Helper()
 			e.use(t, order.to)
-			e.runCanary(t, func(ctx context.Context, trial *testbed.Trial) error {
+			e.runCanary(t, order.from, order.color, func(ctx context.Context, trial *testbed.Trial) error {
 				for pause, changes := range order.at {
 					for _, replace := range changes {
 						if err := replace(ctx, e, order.to); err != nil {

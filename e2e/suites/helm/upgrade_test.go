@@ -52,7 +52,7 @@ func TestUpgrade(t *testing.T) {
 		}
 		return e.checkTag(ctx, tag)
 	}
-	e.runCanary(t, func(ctx context.Context, trial *testbed.Trial) error {
+	e.runCanary(t, "blue", "yellow", func(ctx context.Context, trial *testbed.Trial) error {
 		if err := e.AwaitProxies(ctx, proxies, 20); err != nil {
 			return err
 		}
@@ -63,13 +63,15 @@ func TestUpgrade(t *testing.T) {
 	})
 }
 
-// runCanary runs a canary at the load of the demo through the Ingress controller. The callback runs at the pause at 20 %
+// runCanary runs a canary from one color to another at the load of the demo through the Ingress controller. The callback runs at the pause at 20 %
 // and goes to the pauses at 50 and 80 %. No check may report anything.
-func (e *environment) runCanary(t *testing.T, change func(context.Context, *testbed.Trial) error) {
+func (e *environment) runCanary(
+	t *testing.T, from, to string, change func(context.Context, *testbed.Trial) error,
+) {
 	t.Helper()
 	leases, began := e.WatchLease(t), time.Now()
 	c := testbed.Canary{
-		From: "blue", To: "yellow", Final: "yellow", Weights: []int{20, 50, 80}, Requested: []int{0, 20, 50, 80, 100, 0},
+		From: from, To: to, Final: to, Weights: []int{20, 50, 80}, Requested: []int{0, 20, 50, 80, 100, 0},
 		ThroughIngress: true, Afterwards: afterwards,
 	}
 	verdict := e.RunCanary(t.Context(), c, func(ctx context.Context, trial *testbed.Trial) error {
@@ -113,7 +115,7 @@ func TestTakeOver(t *testing.T) {
 		}
 		return errors.Join(e.awaitComponents(ctx), e.checkTag(ctx, firstTag))
 	}
-	e.runCanary(t, func(ctx context.Context, trial *testbed.Trial) error {
+	e.runCanary(t, "blue", "yellow", func(ctx context.Context, trial *testbed.Trial) error {
 		if err := change(ctx, trial, 1, 50, takeOver(0)); err != nil {
 			return err
 		}
