@@ -63,8 +63,8 @@ func TestUpgrade(t *testing.T) {
 	})
 }
 
-// runCanary runs a canary from one color to another at the load of the demo through the Ingress controller. The callback runs at the pause at 20 %
-// and goes to the pauses at 50 and 80 %. No check may report anything.
+// runCanary runs a canary from one color to another at the load of the demo through the Ingress controller. The callback
+// runs at the pause at 20 % and goes to the pauses at 50 and 80 %. No check may report anything.
 func (e *environment) runCanary(
 	t *testing.T, from, to string, change func(context.Context, *testbed.Trial) error,
 ) {
