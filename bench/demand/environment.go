@@ -13,7 +13,6 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
@@ -22,6 +21,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 

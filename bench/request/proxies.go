@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
 )
 
 // proxy is an Envoy with its discovery server.

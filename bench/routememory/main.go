@@ -19,12 +19,12 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/routerbench"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/pluginprocess"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 

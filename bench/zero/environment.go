@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 

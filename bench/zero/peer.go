@@ -13,9 +13,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
 )
 
 // atOnce is the number of connections that are opened before the previous ones are queued.

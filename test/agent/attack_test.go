@@ -7,14 +7,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
 )
 
 // unfinishedBody is a request body of a length that never ends. It calls sent before its last byte.
@@ -111,23 +109,18 @@ func sendSlowly(ctx context.Context, t *testing.T, from net.IP, sent func()) {
 // peakMemory returns the largest memory of the agent since the last call with isStart, in MiB.
 func peakMemory(t *testing.T, isStart bool) int {
 	t.Helper()
-	folder := fmt.Sprintf("/proc/%d/", shared.agent.PID())
+	agent, err := process.Find(shared.agent.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
 	if isStart {
-		if err := os.WriteFile(folder+"clear_refs", []byte("5"), 0); err != nil { // proc(5)
+		if err := agent.ResetPeak(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	text, err := os.ReadFile(folder + "status")
+	peak, err := agent.Peak()
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(text)
-	if found == nil {
-		t.Fatalf("no VmHWM in %s", text)
-	}
-	kilobytes, err := strconv.Atoi(string(found[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kilobytes >> 10
+	return peak >> 20
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/shipped"
 )
@@ -52,7 +53,7 @@ type scene struct {
 	*coldstart.Testbed
 
 	replica *coldstart.Replica
-	memory  shipped.Memory
+	memory  process.Folder
 	limit   int // of the memory, in bytes
 	// weight is the last weight of the victim's canary, and peaks are the results of the attacks.
 	weight int
@@ -95,7 +96,7 @@ func newScene(t *testing.T) *scene {
 		}
 		_ = s.replica.Kill()
 	})
-	if s.memory, err = shipped.MemoryOf(s.replica.PID()); err != nil {
+	if s.memory, err = process.Find(s.replica.PID()); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.StartProxy(ctx); err != nil {
@@ -185,7 +186,7 @@ type attack struct {
 // during checks the victim and the memory during an attack.
 func (s *scene) during(t *testing.T, a attack) {
 	t.Helper()
-	if err := s.memory.Reset(); err != nil {
+	if err := s.memory.ResetPeak(); err != nil {
 		t.Fatal(err)
 	}
 	before := s.peak(t)

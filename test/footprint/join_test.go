@@ -19,6 +19,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/shipped"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
@@ -46,8 +47,8 @@ func TestMain(m *testing.M) {
 // API server. The interceptor has the settings of its manifest.
 func TestJoin(t *testing.T) {
 	size := size{fleets: 1, objects: 10_000, proxies: 50}
-	process, address := size.startBuilt(t, size.startAPIServer(t))
-	memory, err := shipped.MemoryOf(process.PID())
+	started, address := size.startBuilt(t, size.startAPIServer(t))
+	memory, err := process.Find(started.PID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,23 +56,25 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inMB := func(bytes int, err error) float64 {
+	peakInMB := func() float64 {
+		peak, err := memory.Peak()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return float64(bytes) / 1e6
+		return float64(peak) / 1e6
 	}
-	atStart, before := inMB(memory.Peak()), inMB(memory.Resident())
-	if err := memory.Reset(); err != nil {
+	atStart := peakInMB()
+	before, err := memory.Memory()
+	if err = errors.Join(err, memory.ResetPeak()); err != nil {
 		t.Fatal(err)
 	}
 	size.join(t, address)
-	peak := inMB(memory.Peak())
+	peak := peakInMB()
 	t.Logf(`memory of the interceptor with %d objects, in MB
 peak at its start           %4.0f
 before the proxies          %4.0f
 peak while %d proxies join  %4.0f, at most %.0f are allowed, the container's limit is %.0f`,
-		size.objects, atStart, before, size.proxies, peak, joinLimit/1e6, float64(limit)/1e6)
+		size.objects, atStart, before.Resident, size.proxies, peak, joinLimit/1e6, float64(limit)/1e6)
 	if peak > joinLimit/1e6 {
 		t.Errorf("%.0f MB while proxies join, want at most %.0f", peak, joinLimit/1e6)
 	}
@@ -128,14 +131,14 @@ func (s size) startAPIServer(t *testing.T) (kubeconfig string) {
 }
 
 // startBuilt starts the built interceptor, and returns the address of its port for proxies. It stops with the test.
-func (s size) startBuilt(t *testing.T, kubeconfig string) (process *program.Process, address string) {
+func (s size) startBuilt(t *testing.T, kubeconfig string) (started *program.Process, address string) {
 	t.Helper()
 	at := func(port uint16) string { return netip.AddrPortFrom(netspace.Address(), port).String() }
 	_, variables, err := shipped.Settings(shipped.Interceptor)
 	if err != nil {
 		t.Fatal(err)
 	}
-	process, err = program.StartWith(context.WithoutCancel(t.Context()), t.TempDir(), variables,
+	started, err = program.StartWith(context.WithoutCancel(t.Context()), t.TempDir(), variables,
 		filepath.Join(netspace.Folder(), "interceptor"), "--kubeconfig="+kubeconfig, "--pod-name=interceptor",
 		"--access-log=false", "--max-objects-per-namespace=0", "--max-hosts-per-namespace=0",
 		"--xds-address="+at(discoveryPort), "--metric-sink-address="+at(sinkPort), "--admin-address="+at(adminPort),
@@ -143,8 +146,8 @@ func (s size) startBuilt(t *testing.T, kubeconfig string) (process *program.Proc
 	if err != nil {
 		t.Fatal(err)
 	}
-	process.StopWithTest(t)
-	if err := process.Await(t.Context(), func(ctx context.Context) error {
+	started.StopWithTest(t)
+	if err := started.Await(t.Context(), func(ctx context.Context) error {
 		answer, err := traffic.Get(ctx, "http://"+at(healthPort)+"/readyz", "", nil)
 		if err == nil && answer.Status != http.StatusOK {
 			err = fmt.Errorf("%w: /readyz answers %d", errNotReady, answer.Status)
@@ -153,7 +156,7 @@ func (s size) startBuilt(t *testing.T, kubeconfig string) (process *program.Proc
 	}); err != nil {
 		t.Fatal(err)
 	}
-	return process, at(discoveryPort)
+	return started, at(discoveryPort)
 }
 
 // populate creates the CRD, the namespaces, and all objects.

@@ -1,4 +1,4 @@
-// Package process reads the resource usage of processes from Linux, for benchmarks.
+// Package process reads the resource usage of processes from Linux.
 package process
 
 import (
@@ -93,13 +93,34 @@ func (f Folder) Memory() (Memory, error) {
 	return Memory{resident, anonymous}, err
 }
 
-// megabytes reads a field in kB.
+// ResetPeak makes Peak begin again (proc_pid_clear_refs(5)).
+func (f Folder) ResetPeak() error {
+	return os.WriteFile(filepath.Join(string(f), "clear_refs"), []byte("5"), 0)
+}
+
+// Peak returns the largest resident memory since ResetPeak, or since the start of the process, in bytes.
+func (f Folder) Peak() (int, error) {
+	status, err := os.ReadFile(filepath.Join(string(f), "status"))
+	if err != nil {
+		return 0, err
+	}
+	size, err := kibibytes(status, "VmHWM")
+	return int(size) << 10, err
+}
+
+// megabytes reads a field in MB of a million bytes.
 func megabytes(status []byte, name string) (float64, error) {
-	kilobytes, err := strconv.ParseFloat(strings.TrimSuffix(field(status, name), " kB"), 64)
+	size, err := kibibytes(status, name)
+	return size * 1024 / 1e6, err
+}
+
+// kibibytes reads a field, which the kernel writes in units of 1024 bytes.
+func kibibytes(status []byte, name string) (float64, error) {
+	size, err := strconv.ParseFloat(strings.TrimSuffix(field(status, name), " kB"), 64)
 	if err != nil {
 		return 0, fmt.Errorf("%w %s in /proc/<pid>/status: %w", ErrNoField, name, err)
 	}
-	return kilobytes * 1024 / 1e6, nil
+	return size, nil
 }
 
 // field returns a field of a status, "" if there is none.

@@ -1,12 +1,15 @@
 package process_test
 
 import (
+	"bytes"
 	"errors"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"testing"
 
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/process"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
 )
 
 func TestUsageOfThisProcess(t *testing.T) {
@@ -18,6 +21,9 @@ func TestUsageOfThisProcess(t *testing.T) {
 	memory, err := folder.Memory()
 	if err != nil || memory.Anonymous <= 0 || memory.Resident < memory.Anonymous {
 		t.Errorf("memory is %+v, %v", memory, err)
+	}
+	if peak, err := folder.Peak(); err != nil || float64(peak) < memory.Resident*1e6 {
+		t.Errorf("the peak is %d bytes, %v, and the memory %+v", peak, err, memory)
 	}
 	before, err := folder.CPU()
 	if err != nil {
@@ -36,6 +42,33 @@ func TestUsageOfThisProcess(t *testing.T) {
 		all, err := folder.CPU()
 		return err == nil && all >= main
 	})
+}
+
+// TestPeak has a process that used more memory before the peak was reset.
+func TestPeak(t *testing.T) { //nolint:paralleltest // other tests of the process use memory
+	folder, err := process.Find(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 64 << 20
+	use(size)
+	before, err := folder.Peak()
+	if err != nil || before < size {
+		t.Fatalf("the peak is %d bytes, %v", before, err)
+	}
+	debug.FreeOSMemory()
+	if err := folder.ResetPeak(); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := folder.Peak(); err != nil || after > before-size/2 {
+		t.Errorf("after the reset, the peak is %d bytes, %v; before it was %d", after, err, before)
+	}
+}
+
+// use uses memory until it returns.
+func use(size int) {
+	memory := bytes.Repeat([]byte{1}, size)
+	runtime.KeepAlive(memory)
 }
 
 func TestMissingProcess(t *testing.T) {
