@@ -240,6 +240,17 @@ func partsOf(m any) (Parts, error) {
 	return func(yield func([]byte) bool) { yield(text) }, nil
 }
 
+// writeParts writes a response of several frames.
+func writeParts(w io.Writer, prefix []byte, parts Parts) error {
+	// A write returns the error of an earlier one, and so does Flush.
+	to := bufio.NewWriterSize(w, maxFrame)
+	_, _ = to.Write(prefix)
+	for part := range parts {
+		_, _ = to.Write(part)
+	}
+	return to.Flush()
+}
+
 // SendMsg implements grpc.ServerStream for messages and Parts. It returns when the peer's flow control has accepted the
 // response.
 func (s *stream) SendMsg(m any) error {
@@ -247,24 +258,24 @@ func (s *stream) SendMsg(m any) error {
 	if err != nil {
 		return err
 	}
-	size := 0
+	text, size := make([]byte, frameHeader), 0 // a response of one frame, such as one host, is encoded once
 	for part := range parts {
-		size += len(part)
+		if size += len(part); frameHeader+size <= maxFrame {
+			text = append(text, part...)
+		}
 	}
+	binary.BigEndian.PutUint32(text[1:], uint32(size)) //nolint:gosec // proto limits it to 2 GiB
 	if size > largeResponse {
 		_ = s.control.SetWriteDeadline(time.Now().Add(sendTimeout)) // The error means that the request has ended.
 		defer func() { _ = s.control.SetWriteDeadline(time.Time{}) }()
 	}
 	s.hasResponse = s.hasResponse || s.limits.IsSingle
-	var prefix [frameHeader]byte
-	binary.BigEndian.PutUint32(prefix[1:], uint32(size))
-	// A write returns the error of an earlier one, and so does Flush.
-	to := bufio.NewWriterSize(s.w, min(frameHeader+size, maxFrame))
-	_, _ = to.Write(prefix[:])
-	for part := range parts {
-		_, _ = to.Write(part)
+	if frameHeader+size <= maxFrame {
+		_, err = s.w.Write(text)
+	} else {
+		err = writeParts(s.w, text[:frameHeader], parts)
 	}
-	if err := errors.Join(to.Flush(), s.control.Flush()); err != nil {
+	if err = errors.Join(err, s.control.Flush()); err != nil {
 		return status.Error(codes.Unavailable, err.Error())
 	}
 	return nil
