@@ -45,13 +45,13 @@ func (t *Trimmer) HTTPRoute(route *apis.HTTPRoute) { t.route.trim(route) }
 func (t *Trimmer) Service(service *corev1.Service) *corev1.Service {
 	kept := &corev1.Service{Spec: corev1.ServiceSpec{Ports: service.Spec.Ports}}
 	kept.Namespace, kept.Name, kept.UID = service.Namespace, service.Name, service.UID
-	kept.ResourceVersion, kept.Annotations = service.ResourceVersion, t.service.of(service.Annotations)
+	kept.ResourceVersion, kept.Annotations = service.ResourceVersion, t.ServiceAnnotations(service.Annotations)
 	return kept
 }
 
 // ServiceAnnotations returns those of a Service's annotations that affect autowiring.
-func ServiceAnnotations(annotations map[string]string) map[string]string {
-	return newAnnotationSet(onService, nil).of(annotations)
+func (t *Trimmer) ServiceAnnotations(annotations map[string]string) map[string]string {
+	return t.service.of(annotations)
 }
 
 // annotationSet is a set of annotations, by their names or the beginnings of these.

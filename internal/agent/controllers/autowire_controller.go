@@ -305,7 +305,7 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&apis.ScaledObject{}, enqueueNamespaces(ownNamespace),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.Service{}, a.enqueueProxyUsers(),
-			builder.WithPredicates(predicate.Funcs{UpdateFunc: serviceChanged})).
+			builder.WithPredicates(predicate.Funcs{UpdateFunc: serviceChanged()})).
 		Watches(&discoveryv1.EndpointSlice{}, a.enqueueProxyUsers()).
 		Watches(&appsv1.Deployment{}, a.enqueueProxyUsers(),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: terminationChanged})).

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -45,15 +46,17 @@ func targetChanged(sharedNamespace string) func(event.UpdateEvent) bool {
 	}
 }
 
-// serviceChanged reports whether a Service has changed in its ports, its type, or an annotation that affects
-// autowiring.
-func serviceChanged(change event.UpdateEvent) bool {
-	before, isBefore := change.ObjectOld.(*corev1.Service)
-	after, isAfter := change.ObjectNew.(*corev1.Service)
-	return !isBefore || !isAfter || before.Spec.Type != after.Spec.Type ||
-		!equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports) ||
-		!equality.Semantic.DeepEqual(
-			autowire.ServiceAnnotations(before.Annotations), autowire.ServiceAnnotations(after.Annotations))
+// serviceChanged returns a function that reports whether a Service has changed in its ports, its type, or an annotation
+// that affects autowiring.
+func serviceChanged() func(event.UpdateEvent) bool {
+	trimmer := autowire.NewTrimmer()
+	return func(change event.UpdateEvent) bool {
+		before, isBefore := change.ObjectOld.(*corev1.Service)
+		after, isAfter := change.ObjectNew.(*corev1.Service)
+		return !isBefore || !isAfter || before.Spec.Type != after.Spec.Type ||
+			!equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports) ||
+			!maps.Equal(trimmer.ServiceAnnotations(before.Annotations), trimmer.ServiceAnnotations(after.Annotations))
+	}
 }
 
 // terminationChanged reports whether a Deployment of proxies was replaced, or has started or stopped terminating.
