@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -115,27 +116,14 @@ func (c *Client) Run(ctx context.Context) error {
 			AddFunc: func(any) { update() }, UpdateFunc: func(any, any) { update() }, DeleteFunc: func(any) { update() },
 		},
 	})
-	informerDone := make(chan struct{})
-	go func() {
-		defer close(informerDone)
-		informer.RunWithContext(ctx)
-	}()
-	caDone := make(chan struct{})
-	go func() {
-		defer close(caDone)
-		if c.ca != nil {
-			c.followCA(ctx)
-		}
-	}()
-	seedDone := make(chan struct{})
-	go func() {
-		defer close(seedDone)
-		c.seed(ctx, informer.HasSynced)
-	}()
+	var running sync.WaitGroup
+	running.Go(func() { informer.RunWithContext(ctx) })
+	if c.ca != nil {
+		running.Go(func() { c.followCA(ctx) })
+	}
+	running.Go(func() { c.seed(ctx, informer.HasSynced) })
 	c.Reader.Run(ctx)
-	<-informerDone
-	<-seedDone
-	<-caDone
+	running.Wait()
 	return nil
 }
 
