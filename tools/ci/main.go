@@ -125,19 +125,22 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // checkChart returns an error if the chart is missing: the tests of Option A of docs/how-to/install-plugins.md would be
 // skipped.
 func checkChart(folder string) error {
-	if _, err := os.Stat(filepath.Join(folder, "Chart.yaml")); folder == "" || err != nil {
-		return fmt.Errorf("CHART: %q is not the folder of argo-helm's chart argo-rollouts: "+
-			"clone argo-helm, and set CHART=argo-helm/charts/argo-rollouts", folder)
-	}
-	return nil
+	return checkFolder("CHART", folder, "Chart.yaml", "the folder of argo-helm's chart argo-rollouts: "+
+		"clone argo-helm, and set CHART=argo-helm/charts/argo-rollouts")
 }
 
 // checkAddOn returns an error if the source of the add-on is missing: the tests of docs/how-to/migrate.md would be
 // skipped.
 func checkAddOn(folder string) error {
-	if _, err := os.Stat(filepath.Join(folder, "config", "default", "kustomization.yaml")); folder == "" || err != nil {
-		return fmt.Errorf("ADD_ON: %q is not the source of the KEDA HTTP add-on: "+
-			"clone kedacore/http-add-on, and set ADD_ON=http-add-on", folder)
+	return checkFolder("ADD_ON", folder, "config/default/kustomization.yaml", "the source of the KEDA HTTP add-on: "+
+		"clone kedacore/http-add-on, and set ADD_ON=http-add-on")
+}
+
+// checkFolder returns an error if the folder in a variable does not contain a file. wanted describes the folder, and how
+// to get it.
+func checkFolder(variable, folder, file, wanted string) error {
+	if _, err := os.Stat(filepath.Join(folder, filepath.FromSlash(file))); folder == "" || err != nil {
+		return fmt.Errorf("%s: %q is not %s", variable, folder, wanted)
 	}
 	return nil
 }
