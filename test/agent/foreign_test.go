@@ -40,6 +40,20 @@ func otherConditions(t *testing.T) string {
 	return string(edited)
 }
 
+// emptyCluster is clusterOfItsOwn with everything that the agent needs, and without an agent.
+func emptyCluster(t *testing.T) (folder string) {
+	t.Helper()
+	folder = clusterOfItsOwn(t)
+	argo, err := program.ModuleFolder(t.Context(), ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	applyFiles(t, "", append(gatewayAPI(), manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
+		manifests+"agent/service.yaml", manifests+"agent/webhook.yaml",
+		filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...)
+	return folder
+}
+
 // clusterOfItsOwn replaces the shared cluster by one of the test until the test ends. It has KEDA's CRD and, of
 // the agent's manifests, only the role. It returns a folder for the test's files. The shared API server is idle
 // meanwhile, so tests that call this function are not parallel.

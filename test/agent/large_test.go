@@ -3,7 +3,6 @@ package agent_test
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,7 +13,6 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/shipped"
 )
 
@@ -82,14 +80,7 @@ func createLarge(t *testing.T) {
 //
 //nolint:paralleltest // it replaces the shared cluster
 func TestLargeObjects(t *testing.T) {
-	folder := clusterOfItsOwn(t)
-	argo, err := program.ModuleFolder(t.Context(), ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	applyFiles(t, "", append(gatewayAPI(), manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
-		manifests+"agent/service.yaml", manifests+"agent/webhook.yaml",
-		filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...)
+	folder := emptyCluster(t)
 	limit, variables, err := shipped.Settings("agent/deployment.yaml")
 	if err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
 const (
@@ -99,14 +97,7 @@ func requests(t *testing.T) (counts map[string]int, renewals int) {
 //
 //nolint:paralleltest // it replaces the shared cluster
 func TestManyIngresses(t *testing.T) {
-	folder := clusterOfItsOwn(t)
-	argo, err := program.ModuleFolder(t.Context(), ".", "list", "-m", "-json", "github.com/argoproj/argo-rollouts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	applyFiles(t, "", append(gatewayAPI(), manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
-		manifests+"agent/service.yaml", manifests+"agent/webhook.yaml",
-		filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...)
+	folder := emptyCluster(t)
 	fill(t)
 	began := time.Now()
 	agent, _, err := shared.start(t.Context(), folder, "--install-proxies=false") // there are some
