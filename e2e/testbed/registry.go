@@ -14,11 +14,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
+// RegistrySocket returns the socket of the registry of an embedded cluster, which serves the images of every registry.
+func RegistrySocket(cluster *provider.Cluster) string {
+	return filepath.Join(filepath.Dir(cluster.Kubeconfig), "registry.sock")
+}
+
 // TagImages tags this checkout's images in the registry of an embedded cluster, like a release or a push. The registry
 // serves them under the name of every registry, such as registry.example.com/kedify/argo-rollouts-plugin/agent.
 func TagImages(t *testing.T, cluster *provider.Cluster, tag string) {
 	t.Helper()
-	socket := filepath.Join(filepath.Dir(cluster.Kubeconfig), "registry.sock")
+	socket := RegistrySocket(cluster)
 	client := &http.Client{Timeout: await.Patience(), Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)

@@ -28,6 +28,9 @@ const (
 	demo = "rollouts-demo"
 )
 
+// awaitController waits until the Argo Rollouts controller is ready.
+const awaitController = "kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s"
+
 // environment is a cluster with Argo Rollouts and KEDA, and none of this project's objects.
 type environment struct {
 	*testbed.Testbed
@@ -41,7 +44,7 @@ type environment struct {
 	// namespace is the namespace of the release.
 	namespace string
 	stalls    *stall.Detector
-	// loadPlugins is the page's command that loads the plugins.
+	// loadPlugins is the page's command that loads the plugins, and a wait for the controller.
 	loadPlugins string
 	// spent is the duration of the pages' commands, ran their number.
 	spent time.Duration
@@ -64,6 +67,7 @@ func launch(t *testing.T) *environment {
 	if err := errors.Join(err, chartErr); err != nil {
 		t.Fatal(err)
 	}
+	e.loadPlugins = line(t, e.howTo, "With Helm", 0, 1) + "\n" + awaitController
 	e.prepareFolder(t)
 	for _, tag := range []string{firstTag, secondTag} {
 		testbed.TagImages(t, b.Cluster, tag)
@@ -134,7 +138,7 @@ kubectl delete --ignore-not-found clusterrole,clusterrolebinding --selector app.
 kubectl delete --ignore-not-found -f config/argo-rollouts/rbac.yaml -f config/argo-rollouts/gatewayapi/rbac.yaml
 kubectl create namespace argo-rollouts
 kubectl apply -n argo-rollouts --server-side -f `+manifest+`
-kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s`)
+`+awaitController)
 }
 
 // kubectl returns kubectl for a namespace; empty for kubectl's own default.
@@ -194,8 +198,7 @@ func (e *environment) try(ctx context.Context, tag, script string) (string, erro
 func (e *environment) installChart(t *testing.T, args ...string) {
 	t.Helper()
 	e.run(t, strings.Join(append([]string{line(t, e.howTo, "With Helm", 0, 0)}, args...), " "))
-	e.run(t, line(t, e.howTo, "With Helm", 0, 1))
-	e.run(t, "kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s")
+	e.run(t, e.loadPlugins)
 }
 
 // step runs one step. After a failed step it skips the others.

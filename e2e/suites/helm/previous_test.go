@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,7 +26,7 @@ func (e *environment) previous(t *testing.T) version {
 		build := exec.CommandContext(t.Context(), os.Getenv("LOCALCLUSTER_BIN"), "--repo", v.source,
 			"--cache", os.Getenv("LOCALCLUSTER_CACHE"), "images", "--architecture", "amd64",
 			"--registry", "registry.local/kedify", "--tag", v.tag,
-			"--socket", filepath.Join(filepath.Dir(e.Cluster.Kubeconfig), "registry.sock"), t.TempDir())
+			"--socket", testbed.RegistrySocket(e.Cluster), t.TempDir())
 		if output, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, output)
 		}
@@ -52,7 +51,8 @@ func applied(components ...string) change {
 }
 
 // values are the values of the chart in docs/how-to/install.md, for two proxies. The test registers the plugins itself.
-const values = "--set image.registry=registry.example.com/kedify --set-string image.tag=$IMAGE_TAG --set proxies.replicas=2"
+const values = "--set image.registry=registry.example.com/kedify --set-string image.tag=$IMAGE_TAG " +
+	"--set proxies.replicas=2"
 
 // crd applies the CRD.
 func crd(ctx context.Context, e *environment, v version) error {
@@ -65,8 +65,7 @@ func crd(ctx context.Context, e *environment, v version) error {
 
 // plugins replaces the router plugin, which restarts the Argo Rollouts controller.
 func plugins(ctx context.Context, e *environment, v version) error {
-	command := e.loadPlugins + "\nkubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s"
-	out, err := e.try(ctx, v.tag, command)
+	out, err := e.try(ctx, v.tag, e.loadPlugins)
 	if err != nil {
 		return fmt.Errorf("replace the plugins: %w\n%s", err, out)
 	}
@@ -78,7 +77,6 @@ func plugins(ctx context.Context, e *environment, v version) error {
 // its weight.
 func TestSideBySide(t *testing.T) {
 	e := launch(t)
-	e.loadPlugins = line(t, e.howTo, "With Helm", 0, 1)
 	old, current := e.previous(t), version{source: e.Repo, tag: firstTag}
 	step(t, "the previous version is installed", func(t *testing.T) {
 		t.Helper()
