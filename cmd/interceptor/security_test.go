@@ -13,8 +13,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
-// TestTLSIsOptional: with an empty --interceptor-tls-secret, the interceptor reads no Secret of its own, needs no proof of
-// proxies, replicas and the scaler, and serves plaintext only. With one, all of these change together.
+// TestTLSIsOptional: with an empty --interceptor-tls-secret, the interceptor reads no Secret of its own, needs no proof
+// of proxies, replicas and the scaler, and serves plaintext only. With one, all of these change together.
 func TestTLSIsOptional(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
 	for name, want := range map[string]bool{"": false, "tls": true} {

@@ -216,7 +216,8 @@ func (i *installOptions) checkProducts(cluster *facts.Facts) error {
 	var failed error
 	for _, other := range cluster.Others {
 		name := manifests.Reference{Kind: "Deployment", Namespace: other.Namespace, Name: other.Name}
-		failed = errors.Join(failed, fmt.Errorf("%s belongs to %s, which %w", name, facts.OtherProduct(other), errOtherProduct))
+		failed = errors.Join(failed,
+			fmt.Errorf("%s belongs to %s, which %w", name, facts.OtherProduct(other), errOtherProduct))
 	}
 	return failed
 }

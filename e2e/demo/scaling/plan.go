@@ -48,8 +48,11 @@ func (p phase) String() string { return fmt.Sprintf("%g requests/s%s", p.rate, p
 func (d *Demo) plan() []phase {
 	return []phase{
 		// The guide's object has the default stabilization window of five minutes for scaling in.
-		{rate: 8, afterOthers: true, commands: [][]string{guide.Kubectl("patch", "scaledobject", guide.App, "--type=merge", "-p",
-			`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)}},
+		{
+			rate: 8, afterOthers: true,
+			commands: [][]string{guide.Kubectl("patch", "scaledobject", guide.App, "--type=merge", "-p",
+				`{"spec":{"advanced":{"horizontalPodAutoscalerConfig":{"behavior":{"scaleDown":{"stabilizationWindowSeconds":0}}}}}}`)},
+		},
 		{rate: 25},
 		{
 			rate: 25, in: ", canary at 20 %", paused: true,

@@ -28,8 +28,8 @@ type StreamState struct {
 }
 
 // Poll calls visit with every open stream that no longer waits for its turn to join, in order of their numbers, and
-// resets what has changed on them. So there must be only one caller. The cost of a poll depends on what has changed only, and a poll delays no proxy. A change
-// after the visit of a stream is in the next poll.
+// resets what has changed on them. So there must be only one caller. The cost of a poll depends on what has changed only,
+// and a poll delays no proxy. A change after the visit of a stream is in the next poll.
 func (s *Server) Poll(visit func(StreamState)) {
 	for _, st := range s.sortedStreams() {
 		if st.isAdmitted.Load() {
