@@ -258,13 +258,14 @@ func (s *stream) SendMsg(m any) error {
 	if err != nil {
 		return err
 	}
-	text, size := make([]byte, frameHeader), 0 // a response of one frame, such as one host, is encoded once
+	var prefix [frameHeader]byte
+	text, size := prefix[:], 0 // A response of one frame, such as one host, is encoded once.
 	for part := range parts {
 		if size += len(part); frameHeader+size <= maxFrame {
 			text = append(text, part...)
 		}
 	}
-	binary.BigEndian.PutUint32(text[1:], uint32(size)) //nolint:gosec // proto limits it to 2 GiB
+	binary.BigEndian.PutUint32(text[1:], uint32(size))
 	if size > largeResponse {
 		_ = s.control.SetWriteDeadline(time.Now().Add(sendTimeout)) // The error means that the request has ended.
 		defer func() { _ = s.control.SetWriteDeadline(time.Time{}) }()
