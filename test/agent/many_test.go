@@ -3,9 +3,6 @@ package agent_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"regexp"
-	"strconv"
 	"testing"
 	"time"
 
@@ -14,6 +11,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
 )
 
 const (
@@ -164,28 +162,17 @@ func awaitRest(t *testing.T, pid int) map[string]int {
 	if after[""] != before[""] {
 		t.Errorf("the agent asks the API server though nothing happens: %v, then %v", before, after)
 	}
-	memory := resident(t, pid)
-	t.Logf("memory of the agent: %d MB, at most %d", memory, mostMemory)
-	if memory > mostMemory {
-		t.Errorf("the agent has %d MB, at most %d are allowed", memory, mostMemory)
+	folder, err := process.Find(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := folder.Memory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("memory of the agent: %.0f MB, at most %d", memory.Resident, mostMemory)
+	if memory.Resident > mostMemory {
+		t.Errorf("the agent has %.0f MB, at most %d are allowed", memory.Resident, mostMemory)
 	}
 	return after
-}
-
-// resident returns the memory of a process, in MB.
-func resident(t *testing.T, pid int) int {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(text)
-	if found == nil {
-		t.Fatalf("no VmRSS in %s", text)
-	}
-	kilobytes, err := strconv.Atoi(string(found[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return kilobytes / 1000
 }
