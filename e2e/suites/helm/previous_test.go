@@ -107,7 +107,7 @@ func TestSideBySide(t *testing.T) {
 		},
 		{
 			"the plugins first", "blue", "yellow", current,
-			[3][]change{{plugins}, {applied("scaler")}, {crd, applied("interceptor", "agent")}},
+			[3][]change{{plugins}, {crd, applied("interceptor"), applied("agent")}, {applied("scaler")}},
 		},
 	} {
 		step(t, order.name, func(t *testing.T) {
