@@ -86,21 +86,31 @@ func splits(object *httpv1alpha1.HTTPScaledObject) {
 	object.Annotations = map[string]string{httpv1alpha1.AnnotationWeightedBackends: "at 20"}
 }
 
-// stalledServer answers writes of fleet busy only once release is closed.
-type stalledServer struct {
+// slowServer answers writes of fleet busy only once release is closed. A write takes a millisecond of the bubble's time,
+// so each worker has written one object before any worker writes the next one.
+type slowServer struct {
 	*server
 
-	release chan struct{}
+	release <-chan struct{}
 }
 
 // ApplyStatus implements status.Client.
-func (s stalledServer) ApplyStatus(
+func (s slowServer) ApplyStatus(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject, is httpv1alpha1.HTTPScaledObjectStatus,
 ) error {
 	if object.Namespace == "busy" {
 		<-s.release
 	}
+	time.Sleep(time.Millisecond)
 	return s.server.ApplyStatus(ctx, object, is)
+}
+
+// slowDown replaces the server of the Reporter by a slowServer, and returns its channel release.
+func (s *tenants) slowDown(t *testing.T) chan<- struct{} {
+	t.Helper()
+	release := make(chan struct{})
+	s.reporter = newReporter(t, slowServer{s.server, release}, s.proxies, "interceptor-0")
+	return release
 }
 
 // TestBusyFleetDelaysNoCanary has the canaries of one fleet wait for an API server that is slow for all of them. Then a
@@ -112,8 +122,7 @@ func TestBusyFleetDelaysNoCanary(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newTenants(t, isCanary)
-				release := make(chan struct{})
-				s.reporter = newReporter(t, stalledServer{s.server, release}, s.proxies, "interceptor-0")
+				release := s.slowDown(t)
 				defer s.lead(t)()
 				s.observe(s.busy, true)
 				key, canary := s.object("calm", "canary", splits)
@@ -136,6 +145,7 @@ func TestBusyFleetDelaysNoCanary(t *testing.T) {
 func TestBusyFleetDelaysNoOtherFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTenants(t, nil)
+		close(s.slowDown(t))
 		defer s.lead(t)()
 		s.observe(s.busy, true)
 		time.Sleep(time.Second)
