@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 )
 
@@ -131,6 +132,7 @@ type checker struct {
 	t      *testing.T
 	cancel context.CancelFunc
 	done   sync.WaitGroup
+	mu     sync.Mutex
 	seen   map[string]bool // steps with weights
 }
 
@@ -173,6 +175,8 @@ func (c *checker) compare(ctx context.Context, e *environment) {
 	if after, isPromotedAfter := state(); err != nil || after != step || isPromotedAfter != isPromoted {
 		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if isPromoted && len(c.seen) == 0 { // before the controller has seen the new version
 		return
 	}
@@ -183,17 +187,37 @@ func (c *checker) compare(ctx context.Context, e *environment) {
 	}
 }
 
-// end ends the checker, which must have seen the weight of every pause.
+// end waits until the checker has seen the weight of every pause and that of the promoted version, and ends it.
 func (c *checker) end() {
 	c.t.Helper()
+	seen := func() []string {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return slices.Sorted(maps.Keys(c.seen))
+	}
+	await.Described(c.t, "all steps with their weights", func() bool {
+		names := seen()
+		return !slices.ContainsFunc([]string{"1 20", "2 20", "3 50", "4 50", "5 80", "6 80", "6 0"}, func(want string) bool {
+			return !slices.Contains(names, want)
+		})
+	}, func() string { return fmt.Sprint(seen()) })
 	c.cancel()
 	c.done.Wait()
-	for _, want := range []string{"1 20", "2 20", "3 50", "4 50", "5 80", "6 80", "6 0"} {
-		if !c.seen[want] {
-			c.t.Errorf("step and weight %s were not seen: %v", want, slices.Sorted(maps.Keys(c.seen)))
-		}
-	}
-	c.t.Logf("steps and weights: %v", slices.Sorted(maps.Keys(c.seen)))
+	c.t.Logf("steps and weights: %v", seen())
+}
+
+// awaitEndpoint waits until Envoy has the Pods of a version as the endpoint of the stable Service. After a promotion, the
+// controller reports Healthy before it switches the selector of this Service and sets the canary's weight to 0.
+func (e *environment) awaitEndpoint(version int) {
+	e.t.Helper()
+	stable := coldstart.AppName(0)
+	want := fmt.Sprintf("%s/%s/%s::%s:", coldstart.Namespace, stable, stable, coldstart.ReplicaAddress(firstPod+version-1))
+	clusters := ""
+	await.Described(e.t, "an endpoint "+want, func() bool {
+		text, err := e.Envoy.Admin(e.t.Context(), "/clusters")
+		clusters = string(text)
+		return err == nil && strings.Contains(clusters, want)
+	}, func() string { return clusters })
 }
 
 // routedWeight returns the weight of the canary in Envoy's routes, in percent.

@@ -208,9 +208,10 @@ func TestNoStepPassesUnrouted(t *testing.T) {
 	requests.CheckShare(podOf("2"), .8)
 	e.ofInterceptor.Heal()
 	e.awaitStatus("phase", "Healthy")
+	checker.end()
+	e.awaitEndpoint(2)
 	requests.CheckShare(podOf("2"), 1)
 	requests.Stop()
-	checker.end()
 }
 
 // patchRollout merges a patch into the Rollout or its subresource.
