@@ -16,6 +16,10 @@ ci-quick: ## [root, 7 min] run the inner loop: lint, unit tests, tests under the
 ci-full: ## [root, 2 h] run all stages; continues after an interruption
 	@$(CI) full
 
+.PHONY: compatibility
+compatibility: ## [root, 2 h] run the stages that docs/reference/compatibility.md names, and print the result of each version (CI_ARGS=--only=keda-2.18,scenarios-1.9)
+	@$(CI) --compatibility docs/reference/compatibility.md full
+
 .PHONY: linter
 linter: $(GOLANGCI) $(VALE) $(ACTIONLINT) ## [4 min once] build the linters
 

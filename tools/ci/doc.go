@@ -16,5 +16,8 @@
 // A stage with inputs is cached: it does not run if it has passed on this machine with the same content of these
 // inputs. In the full tier the inputs of every stage are the whole tree. The flag --fresh ignores the cache.
 //
+// With --compatibility, the results are also printed for each version of other projects that a page of the documents
+// names with its stages (make compatibility).
+//
 // The last line of the output is a summary in JSON.
 package main

@@ -39,12 +39,13 @@ type options struct {
 	fresh, lists bool
 	cacheFolder  string
 	chart, addOn string
+	versions     []version // whose results are printed
 }
 
 // parse reads the command line.
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
-	var only string
+	var only, page string
 	flags := flag.NewFlagSet("ci", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.Usage = func() {
@@ -54,6 +55,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.fresh, "fresh", false, "ignore the cache: run all stages")
 	flags.BoolVar(&o.lists, "list", false, "print the stages without running them")
 	flags.StringVar(&only, "only", "", "comma-separated `stages` to run, with the stages that they need")
+	flags.StringVar(&page, "compatibility", "", "`page` with a table of versions: print the result of each version, and "+
+		"without --only run only the stages that the page names")
 	flags.StringVar(&o.cacheFolder, "cache", "", "`folder` of logs and records")
 	flags.StringVar(&o.chart, "chart", "",
 		"`folder` of argo-helm's chart argo-rollouts, which the tiers landing and full need")
@@ -71,6 +74,14 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return options{}, errors.New("--cache is missing: run this program by .ci/run, make ci-quick or make ci-full")
 	}
 	var err error
+	if page != "" {
+		if o.versions, err = readVersions(page); err != nil {
+			return options{}, err
+		}
+		if only == "" {
+			only = strings.Join(stagesOf(o.versions), ",")
+		}
+	}
 	o.stages, err = choose(tier(), only)
 	return o, err
 }
@@ -161,6 +172,9 @@ func runTier(ctx context.Context, o options, root string, stdout io.Writer) erro
 	downErr := sh.make(context.WithoutCancel(ctx), down, filepath.Join(logs, "cluster-down.log"), []string{"cluster-down"})
 	if downErr != nil {
 		results = append(results, Result{Stage: down, Status: Failed, Log: filepath.Join(logs, "cluster-down.log")})
+	}
+	if len(o.versions) > 0 {
+		sh.out.printf("%s", compatibility(o.versions, results))
 	}
 	sum := summarize(o.tier, results, time.Since(begun))
 	text, err := json.Marshal(sum)
