@@ -71,6 +71,13 @@ func (s *Server) SetMembers(members Members) {
 // FleetsOf returns the fleets that have a proxy with an address. The caller must not change the result.
 func (s *Server) FleetsOf(address netip.Addr) []string { return s.membership.Load().Fleets[address] }
 
+// IsConnected reports whether a proxy with an address has a stream, or waits for its fleet.
+func (s *Server) IsConnected(address netip.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addresses[address] > 0
+}
+
 // fleetOf returns the fleet that a stream belongs to, and waits for it if necessary. isProven is true if the proxy has
 // proven it.
 func (s *Server) fleetOf(ctx context.Context, peer string) (fleet string, isProven bool, err error) {
