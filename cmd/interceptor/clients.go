@@ -165,6 +165,12 @@ func (c clients) reviewToken(
 	return answer, c.tokens.Post().Resource("tokenreviews").Body(review).Do(ctx).Into(answer)
 }
 
+// pod reads a Pod.
+func (c clients) pod(ctx context.Context, key model.Key) (*corev1.Pod, error) {
+	pod := new(corev1.Pod)
+	return pod, c.core.Get().Namespace(key.Namespace).Resource("pods").Name(key.Name).Do(ctx).Into(pod)
+}
+
 // statusClient returns the client that writes statuses.
 func (c clients) statusClient(logger *slog.Logger) status.Client {
 	return status.NewClient(c.scaledObjects, c.events, logger)

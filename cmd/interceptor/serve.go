@@ -15,6 +15,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/claims"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
@@ -82,6 +83,7 @@ type process struct {
 	sink     *sink.Sink
 	checks   *extauthz.Server
 	reporter *status.Reporter
+	claims   *claims.Resolver
 	security security
 }
 
@@ -151,12 +153,16 @@ func (p *process) addLoop(api clients, registry *prometheus.Registry, observer i
 	if err != nil {
 		return err
 	}
+	publisher := controlplane.Publisher{Server: p.xds, Sink: p.sink, Checks: p.checks}
+	p.claims = claims.New(claims.Options{
+		Pod: api.pod, IsConnected: p.xds.IsConnected, Assign: publisher.Assign, Logger: p.logger,
+	})
 	p.settings.translate.IPv6 = true // The discovery server sends IPv6Listeners to proxies with an IPv6 address only.
 	p.loop, err = ingest.New(p.security.ingest(ingest.Options{
 		Sources:    api.sources(p.settings),
 		Resolve:    p.settings.resolve(),
 		Translate:  p.settings.translate,
-		Publisher:  controlplane.Publisher{Server: p.xds, Sink: p.sink, Checks: p.checks},
+		Publisher:  controlplane.ClaimedPublisher{Publisher: publisher, Claims: p.claims},
 		Observers:  []ingest.Observer{p.reporter, controlplane.DemandObserver{Sink: p.sink}, observer},
 		Interval:   p.settings.batchInterval,
 		Registerer: registry,
@@ -170,6 +176,7 @@ func (p *process) addLoop(api clients, registry *prometheus.Registry, observer i
 func (p *process) components(ctx context.Context, registry *prometheus.Registry) ([]server.Component, error) {
 	components := []server.Component{
 		{Name: "ingest", Run: p.loop.Run},
+		{Name: "claims", Run: p.claims.Run},
 		{Name: "xds", Run: p.serveXDS},
 		{Name: "metric sink", Run: p.serveMetricSink},
 		{Name: "status", Run: func(ctx context.Context) error { return p.reporter.Run(ctx, p.loop.Observed()) }},
@@ -206,7 +213,7 @@ func (p *process) serveMetricSink(ctx context.Context) error {
 	case <-p.loop.Seeded():
 	}
 	listener, err := p.security.listen(ctx, "metrics of proxies", p.settings.sinkAddress, "--metric-sink-address",
-		p.sink.IsKnown, p.logger)
+		p.reports, p.logger)
 	if err != nil {
 		return err
 	}
@@ -245,8 +252,15 @@ func (p *process) serveXDS(ctx context.Context) error {
 // spareStreams is how many streams an address may have in addition to those of queued requests.
 const spareStreams = 200
 
-// isKnown reports whether an address is that of a proxy or of a replica.
+// reports reports whether an address that connects may send metrics.
+func (p *process) reports(address netip.Addr) bool {
+	p.claims.Connecting(address)
+	return p.sink.IsKnown(address)
+}
+
+// isKnown reports whether an address that connects is that of a proxy or of a replica.
 func (p *process) isKnown(address netip.Addr) bool {
+	p.claims.Connecting(address)
 	return len(p.xds.FleetsOf(address)) > 0 || p.reporter.IsReplica(address)
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/claims"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/fault"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
@@ -53,6 +54,17 @@ func (p Publisher) Assign(proxies map[model.Fleet][]model.Proxy) {
 		p.Checks.SetProxies(proxies)
 	}
 }
+
+// ClaimedPublisher is a Publisher that assigns the addresses of several fleets to the one that they belong to.
+type ClaimedPublisher struct {
+	Publisher
+
+	// Claims decides. Its Options.Assign is that of the Publisher.
+	Claims *claims.Resolver
+}
+
+// Assign implements ingest.Publisher.
+func (p ClaimedPublisher) Assign(proxies map[model.Fleet][]model.Proxy) { p.Claims.Assign(proxies) }
 
 // membersOf returns the addresses of proxies. An address is draining when all proxies of a fleet that have it serve but
 // are no longer ready.

@@ -74,6 +74,9 @@ func grantedPermissions() map[string]map[string]string {
 			"list secrets":  "a certificate, by the Secret's name, if a user has bound the role",
 			"watch secrets": "a certificate, by the Secret's name, if a user has bound the role",
 		},
+		podsRoleFile: {
+			"get pods": "the Pod of a proxy whose address several fleets claim, if a user has bound the role",
+		},
 		scalerRoleFile: {
 			"list httpscaledobjects.http.keda.sh":                 "which targets are in a canary",
 			"watch httpscaledobjects.http.keda.sh":                "which targets are in a canary",

@@ -27,6 +27,8 @@ const (
 	scalerRoleFile                      = "../../config/scaler/rbac.yaml"
 	// tlsRoleFile is the role that users bind in namespaces with TLS.
 	tlsRoleFile = "../../config/interceptor/tls.yaml"
+	// podsRoleFile is the role that users bind for proxies without tokens.
+	podsRoleFile = "../../config/interceptor/pods.yaml"
 )
 
 // cluster is an API server with the product installed as users install it.
@@ -61,7 +63,7 @@ func (c *cluster) install(ctx context.Context) error {
 	}
 	return apiserver.ApplyFiles(ctx, c.admin, "argo-rollouts",
 		filepath.Join(argo, "manifests", "install.yaml"),
-		crdFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, tlsRoleFile,
+		crdFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, tlsRoleFile, podsRoleFile,
 		"../../config/interceptor/deployment.yaml",
 		"../../config/interceptor/services.yaml", scalerRoleFile, "../../config/scaler/deployment.yaml", "../../config/scaler/service.yaml", routerRoleFile, "../../config/argo-rollouts/config.yaml")
 }

@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"bytes"
 	"context"
 	"net"
 	"net/netip"
@@ -17,7 +18,9 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	discoveryv1 "k8s.io/api/discovery/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/identity"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers/peerspb"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
@@ -38,6 +41,7 @@ func identityAttacks() []attack {
 		{"the stream between replicas", watchReplicas},
 		{"every port, by a Pod of no fleet", comeFromNowhere},
 		{"an EndpointSlice with the address of a proxy", forgeSlices},
+		{"the same, of a proxy that connects again", forgeAndDisconnect},
 	}
 }
 
@@ -236,5 +240,65 @@ func forgeSlices(ctx context.Context, t *testing.T, s *scene) func() {
 		if err := apiserver.Delete(t.Context(), s.Admin, slicesPath(evil)+"/forged"); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// forgeAndDisconnect claims the address of the victim's proxy, and lets the proxy connect again. It has no token, so
+// its Pod decides.
+func forgeAndDisconnect(ctx context.Context, t *testing.T, s *scene) func() {
+	t.Helper()
+	s.allowPods(ctx, t)
+	s.createPod(ctx, t)
+	end := forgeSlices(ctx, t, s)
+	count := func(text string) int {
+		log, err := s.replica.Log()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Count(log, []byte(text))
+	}
+	//nolint:contextcheck // that of the test
+	await.True(t, "the claim is known", func() bool { return count("several fleets claim the address of a proxy") > 0 })
+	before := count(`"proxy connected"`)
+	s.Disconnect()
+	//nolint:contextcheck // that of the test
+	await.True(t, "the proxy is connected again", func() bool { return count(`"proxy connected"`) > before })
+	return end
+}
+
+// allowPods binds the role to read Pods.
+func (s *scene) allowPods(ctx context.Context, t *testing.T) {
+	t.Helper()
+	if err := apiserver.ApplyFiles(ctx, s.Admin, "", "../../config/interceptor/pods.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	if err := apiserver.Apply(ctx, s.Admin, "", `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: kedify-http-interceptor-pods}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: kedify-http-interceptor-pods}
+subjects: [{kind: ServiceAccount, name: kedify-http-interceptor, namespace: keda}]
+`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// createPod creates the Pod of the victim's proxy, with its address.
+func (s *scene) createPod(ctx context.Context, t *testing.T) {
+	t.Helper()
+	slice := new(discoveryv1.EndpointSlice)
+	if err := apiserver.Get(ctx, s.Admin, slicesPath(coldstart.Namespace)+"/"+resolve.ProxyService, slice); err != nil {
+		t.Fatal(err)
+	}
+	name := slice.Endpoints[0].TargetRef.Name
+	if _, err := apiserver.PodToken(ctx, s.Admin, coldstart.Namespace, name, identity.Audience); err != nil {
+		t.Fatal(err)
+	}
+	path := "/api/v1/namespaces/" + coldstart.Namespace + "/pods/" + name + "/status"
+	address := netspace.Address().String()
+	if err := apiserver.Patch(ctx, s.Admin, path, "test", map[string]any{"status": map[string]any{
+		"phase": "Running", "podIP": address, "podIPs": []map[string]string{{"ip": address}},
+	}}); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -27,8 +27,8 @@ type comparison struct {
 // always are the files of the objects of any values below.
 func always() []string {
 	return []string{
-		"crd/*.yaml", "interceptor/rbac.yaml", "interceptor/tls.yaml", "interceptor/deployment.yaml",
-		"interceptor/services.yaml", "scaler/rbac.yaml", "scaler/deployment.yaml", "scaler/service.yaml",
+		"crd/*.yaml", "interceptor/rbac.yaml", "interceptor/tls.yaml", "interceptor/pods.yaml",
+		"interceptor/deployment.yaml", "interceptor/services.yaml", "scaler/rbac.yaml", "scaler/deployment.yaml", "scaler/service.yaml",
 		"agent/rbac.yaml", "agent/admission.yaml", "agent/deployment.yaml", "agent/service.yaml", "agent/webhook.yaml",
 	}
 }

@@ -118,12 +118,13 @@ func TestPorts(t *testing.T) {
 	for _, port := range envoy.Ports {
 		numbers[port.Name] = port.ContainerPort
 	}
-	for name, probe := range map[string]*corev1.Probe{
-		"startup": envoy.StartupProbe, "liveness": envoy.LivenessProbe, "readiness": envoy.ReadinessProbe,
-	} {
-		if probe.HTTPGet.Path != "/ready" || numbers[probe.HTTPGet.Port.String()] != 9901 {
-			t.Errorf("%s probe: %s of port %s", name, probe.HTTPGet.Path, probe.HTTPGet.Port.String())
+	for name, probe := range map[string]*corev1.Probe{"startup": envoy.StartupProbe, "liveness": envoy.LivenessProbe} {
+		if probe.TCPSocket == nil || numbers[probe.TCPSocket.Port.String()] != 9901 {
+			t.Errorf("%s probe: %v: other clients can use all connections, so it must need no answer", name, probe)
 		}
+	}
+	if probe := envoy.ReadinessProbe.HTTPGet; probe.Path != "/ready" || numbers[probe.Port.String()] != 9901 {
+		t.Errorf("readiness probe: %s of port %s", probe.Path, probe.Port.String())
 	}
 	if port := admin.Spec.Ports[0]; port.Port != 9901 || numbers[port.TargetPort.String()] != 9902 {
 		t.Errorf("Service kedify-proxy-admin: port %d leads to %s", port.Port, port.TargetPort.String())

@@ -69,12 +69,33 @@ func TestDrainingProxyLosesListeners(t *testing.T) {
 		after       [][]string
 		listener    string // that it loses
 		drainsFirst bool   // the proxy is draining before the stream begins
+		// drains is for how long it has been draining then, and has are the listeners that it reports.
+		drains time.Duration
+		has    []string
+		before [][]string // what it has received a second before the delay is over; by default both listeners
 	}{
 		"delta":              {mode: session.ModeDelta, listener: "web", after: [][]string{{"net", "web"}, {"-web"}}},
 		"state of the world": {mode: session.ModeStateOfTheWorld, listener: "web", after: [][]string{{"net", "web"}, {"net"}}},
-		"a new stream": {mode: session.ModeDelta, listener: "web", drainsFirst: true, after: [][]string{
-			{"net", "web"}, {"-web"},
-		}},
+		"a new stream with the listener": {
+			mode: session.ModeDelta, listener: "web", drainsFirst: true, has: []string{"net", "web"},
+			after: [][]string{{"net", "web"}, {"-web"}},
+		},
+		"a new stream without it": {
+			mode: session.ModeDelta, listener: "web", drainsFirst: true, has: []string{"net"},
+			before: [][]string{{"net"}}, after: [][]string{{"net"}},
+		},
+		"a new stream of a new process": {
+			mode: session.ModeDelta, listener: "web", drainsFirst: true,
+			before: [][]string{{"net"}}, after: [][]string{{"net"}},
+		},
+		"a new stream after the delay": {
+			mode: session.ModeDelta, listener: "web", drainsFirst: true, drains: 5 * time.Second, has: []string{"net", "web"},
+			before: [][]string{{"-web", "net"}}, after: [][]string{{"-web", "net"}},
+		},
+		"a new stream after the delay, state of the world": {
+			mode: session.ModeStateOfTheWorld, listener: "web", drainsFirst: true, drains: 5 * time.Second,
+			before: [][]string{{"net"}}, after: [][]string{{"net"}},
+		},
 		"of another name":    {mode: session.ModeDelta, listener: "other", after: [][]string{{"net", "web"}}},
 		"without the option": {mode: session.ModeDelta, after: [][]string{{"net", "web"}}},
 	} {
@@ -92,6 +113,8 @@ func TestDrainingProxyLosesListeners(t *testing.T) {
 				leave := func() { s.SetMembers(Members{Fleets: members, Draining: []Member{{"a", at}}}) }
 				if test.drainsFirst {
 					leave()
+					time.Sleep(test.drains)
+					leave() // The delay does not start again.
 				}
 				if err := s.Publish("a", envoyresources.Parse(t, "x listener:web listener:net web/1>x")); err != nil {
 					t.Fatal(err)
@@ -100,7 +123,14 @@ func TestDrainingProxyLosesListeners(t *testing.T) {
 				ctx := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: at.AsSlice(), Port: 40000}})
 				ended := make(chan error)
 				go func() { ended <- s.serve(ctx, test.mode, transport) }()
-				transport.requests <- session.Request{TypeURL: session.ListenerKind.TypeURL()}
+				first := session.Request{TypeURL: session.ListenerKind.TypeURL()}
+				for _, name := range test.has {
+					if first.InitialVersions == nil {
+						first.InitialVersions = map[string]string{}
+					}
+					first.InitialVersions[name] = "of another replica"
+				}
+				transport.requests <- first
 				synctest.Wait()
 				transport.requests <- session.Request{TypeURL: session.ListenerKind.TypeURL(), Nonce: "1"}
 				if !test.drainsFirst {
@@ -109,7 +139,11 @@ func TestDrainingProxyLosesListeners(t *testing.T) {
 				}
 				time.Sleep(4 * time.Second)
 				synctest.Wait()
-				if diff := cmp.Diff([][]string{{"net", "web"}}, transport.listeners()); diff != "" {
+				before := test.before
+				if before == nil {
+					before = [][]string{{"net", "web"}}
+				}
+				if diff := cmp.Diff(before, transport.listeners()); diff != "" {
 					t.Errorf("a second before (-want +got):\n%s", diff)
 				}
 				time.Sleep(time.Second)

@@ -43,7 +43,8 @@ type Members struct {
 type membership struct {
 	Members
 
-	superseded chan struct{}
+	drainingSince map[Member]time.Time // when each of Draining was reported first
+	superseded    chan struct{}
 }
 
 // SetMembers sets the proxies of all fleets. A stream belongs to the fleet of its peer's address. It waits up to
@@ -54,12 +55,28 @@ type membership struct {
 // A stream continues if its address becomes unknown, with the topology that it had. It ends if its address is assigned
 // to another fleet, or if its fleet becomes strict and it has no proof. The caller must not change the argument afterwards.
 func (s *Server) SetMembers(members Members) {
-	before := s.membership.Swap(&membership{members, make(chan struct{})})
+	s.assigning.Lock()
+	defer s.assigning.Unlock()
+	before, since := s.membership.Load(), make(map[Member]time.Time, len(members.Draining))
+	for _, member := range members.Draining {
+		var isKnown bool
+		if since[member], isKnown = before.drainingSince[member]; !isKnown {
+			since[member] = time.Now()
+		}
+	}
+	s.membership.Store(&membership{members, since, make(chan struct{})})
 	close(before.superseded)
 }
 
 // FleetsOf returns the fleets that have a proxy with an address. The caller must not change the result.
 func (s *Server) FleetsOf(address netip.Addr) []string { return s.membership.Load().Fleets[address] }
+
+// IsConnected reports whether a proxy with an address has a stream, or waits for its fleet.
+func (s *Server) IsConnected(address netip.Addr) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addresses[address] > 0
+}
 
 // fleetOf returns the fleet that a stream belongs to, and waits for it if necessary. isProven is true if the proxy has
 // proven it.
@@ -198,10 +215,35 @@ func (s *Server) withheldListeners(st *stream) (names []string) {
 
 // drainTimer fires when the drained listeners are removed from the proxy of a stream; nil if it is not draining.
 func (s *Server) drainTimer(members *membership, st *stream) <-chan time.Time {
-	if len(s.options.DrainedListeners) == 0 || !slices.Contains(members.Draining, st.member()) {
+	since, isDraining := members.drainingSince[st.member()]
+	if len(s.options.DrainedListeners) == 0 || !isDraining || st.isDrained {
 		return nil
 	}
-	return time.After(s.options.DrainDelay)
+	return time.After(time.Until(since.Add(s.options.DrainDelay)))
+}
+
+// isDrainOver reports whether a proxy has been draining for so long that a new stream starts without the drained
+// listeners.
+func (s *Server) isDrainOver(members *membership, st *stream) bool {
+	since, isDraining := members.drainingSince[st.member()]
+	return isDraining && !time.Now().Before(since.Add(s.options.DrainDelay))
+}
+
+// withholdDrained withholds the drained listeners from a draining proxy whose first request reports none of them, since
+// another process has removed them. A proxy that still has one keeps it until the delay is over, because load balancers
+// may still use it. In state of the world, a request does not report listeners.
+func (s *Server) withholdDrained(members *membership, st *stream, r session.Request) []session.Response {
+	if st.requestsListeners || r.TypeURL != session.ListenerKind.TypeURL() {
+		return nil
+	}
+	st.requestsListeners = true
+	_, isDraining := members.drainingSince[st.member()]
+	if !isDraining || st.isDrained || st.mode != session.ModeDelta || slices.ContainsFunc(s.options.DrainedListeners,
+		func(name string) bool { _, hasListener := r.InitialVersions[name]; return hasListener }) {
+		return nil
+	}
+	st.isDrained = true
+	return st.withhold(s.withheldListeners(st)).Responses
 }
 
 // addressOf returns the address of a peer, an invalid one if the peer has none.

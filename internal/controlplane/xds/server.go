@@ -86,7 +86,8 @@ type Options struct {
 	// after [Server.SetMembers] reported it. Envoy then accepts no new connections, and drains its connections
 	// (https://www.envoyproxy.io/docs/envoy/v1.40.0/intro/arch_overview/operations/draining). The delay is for load
 	// balancers, which notice the shutdown no earlier than this server. If empty, such a proxy is served like any
-	// other.
+	// other. On a new stream, such a proxy does not receive again what was removed: the delay continues, and in delta a
+	// listener that the proxy does not report is not sent.
 	DrainedListeners []string
 	DrainDelay       time.Duration
 	// IPv6Listeners are the names of the listeners with an IPv6 address. A stream has them from when
@@ -101,6 +102,7 @@ type Server struct {
 
 	options    Options
 	membership atomic.Pointer[membership]
+	assigning  sync.Mutex // held by SetMembers
 	changed    chan struct{}
 	waiting    chan struct{} // contains an element for each stream whose fleet is not known yet
 	closed     chan struct{}
@@ -227,6 +229,7 @@ func (s *Server) addStream(mode session.Mode, peer, fleet string) (*stream, erro
 	f := s.fleet(fleet)
 	st := &stream{
 		number:  s.lastNumber,
+		mode:    mode,
 		peer:    peer,
 		address: addressOf(peer),
 		fleet:   f,

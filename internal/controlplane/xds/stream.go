@@ -35,6 +35,7 @@ type transport interface {
 // stream is a session and what identifies its proxy.
 type stream struct {
 	number  uint64
+	mode    session.Mode
 	peer    string
 	address netip.Addr // of the peer
 	fleet   *fleet
@@ -44,6 +45,8 @@ type stream struct {
 	hasIPv6, isDrained bool
 	topology           session.Topology // of the proxy; of the goroutine of serve
 	hasRefused         bool             // names were refused; of the goroutine of serve
+	// requestsListeners is true once the proxy has requested listeners; of the goroutine of serve.
+	requestsListeners bool
 	// isProven is true for a proxy that has proven its fleet, or need not. hasRequestedKeys is true once another one has
 	// subscribed to certificates; of the goroutine of serve.
 	isProven, hasRequestedKeys bool
@@ -171,6 +174,7 @@ func (s *Server) run(
 	var drain <-chan time.Time
 	overdue := time.NewTimer(joinTimeout)
 	defer overdue.Stop()
+	st.isDrained = s.isDrainOver(s.membership.Load(), st)
 	st.withhold(s.withheldListeners(st))
 	for {
 		members := s.membership.Load()
@@ -198,7 +202,9 @@ func (s *Server) run(
 			return end
 		case r := <-ready:
 			r.Message = strings.ToValidUTF8(r.Message[:min(len(r.Message), messageLimit)], "")
+			due := s.withholdDrained(members, st, r)
 			out = st.receive(r)
+			out.Responses = append(due, out.Responses...)
 			s.reportAnswer(ctx, logger, st, out.Answer)
 			reportRefused(ctx, logger, st, r.TypeURL, out.Refused)
 			reportWithheld(ctx, logger, st, r)

@@ -14,13 +14,14 @@ import (
 type serviceForwarder struct {
 	listeners []net.Listener
 
-	mu     sync.Mutex
-	target string
+	mu      sync.Mutex
+	target  string
+	clients map[net.Conn]struct{}
 }
 
 // listenService listens on ports of an address. There is no target yet.
 func listenService(ctx context.Context, address string, ports ...string) (*serviceForwarder, error) {
-	r := new(serviceForwarder)
+	r := &serviceForwarder{clients: map[net.Conn]struct{}{}}
 	for _, port := range ports {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(address, port))
 		if err != nil {
@@ -48,6 +49,15 @@ func (r *serviceForwarder) setTarget(address string) {
 	r.target = address
 }
 
+// disconnect closes all connections.
+func (r *serviceForwarder) disconnect() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for client := range r.clients {
+		_ = client.Close()
+	}
+}
+
 // serve accepts connections until the listener is closed.
 func (r *serviceForwarder) serve(ctx context.Context, listener net.Listener, port string) {
 	for {
@@ -64,7 +74,13 @@ func (r *serviceForwarder) forward(ctx context.Context, client net.Conn, port st
 	defer client.Close()
 	r.mu.Lock()
 	target := r.target
+	r.clients[client] = struct{}{}
 	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.clients, client)
+	}()
 	backend, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(target, port))
 	if err != nil {
 		return

@@ -160,6 +160,9 @@ func (s *Testbed) Stop() error {
 	return errs
 }
 
+// Disconnect closes the connections of the proxy to interceptors.
+func (s *Testbed) Disconnect() { s.service.disconnect() }
+
 // ReplicaAddress returns the address of the interceptor with a number from 0 to 100.
 func ReplicaAddress(number int) netip.Addr {
 	address := netspace.Address().Next()

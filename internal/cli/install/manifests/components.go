@@ -48,7 +48,7 @@ func files(component Component) []string {
 	case Interceptor:
 		return []string{
 			"crd/http.keda.sh_httpscaledobjects.yaml", "interceptor/rbac.yaml", "interceptor/tls.yaml",
-			"interceptor/services.yaml", "interceptor/deployment.yaml",
+			"interceptor/pods.yaml", "interceptor/services.yaml", "interceptor/deployment.yaml",
 		}
 	case Proxy:
 		return []string{

@@ -65,7 +65,7 @@ ClusterRole:kedify-http-interceptor-pages ClusterRoleBinding:kedify-http-interce
 ClusterRole:kedify-http-interceptor-settings ClusterRoleBinding:kedify-http-interceptor-settings
 ClusterRole:kedify-http-interceptor-tokens ClusterRoleBinding:kedify-http-interceptor-tokens
 Role:keda/kedify-http-interceptor RoleBinding:keda/kedify-http-interceptor
-ClusterRole:kedify-http-interceptor-tls
+ClusterRole:kedify-http-interceptor-tls ClusterRole:kedify-http-interceptor-pods
 Service:keda/keda-add-ons-http-interceptor-kedify-proxy-metric-sink Service:keda/keda-add-ons-http-interceptor-proxy
 Service:keda/keda-add-ons-http-interceptor-admin Service:keda/keda-add-ons-http-interceptor-metrics Deployment:keda/keda-add-ons-http-interceptor
 PodDisruptionBudget:keda/keda-add-ons-http-interceptor
