@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/rolloutscontroller"
 )
 
 // accept reports the status of a Gateway that accepts the current generation of the HTTPRoute web.
@@ -22,7 +25,7 @@ func (s *environment) accept() {
 		return fmt.Sprintf(`{"type":%q,"status":"True","reason":%q,"message":"","observedGeneration":%d,`+
 			`"lastTransitionTime":"2026-01-01T00:00:00Z"}`, kind, kind, route.Metadata.Generation)
 	}
-	s.merge(path+"/status", fmt.Sprintf(`{"status":{"parents":[{"parentRef":{"name":"gateway"},`+
+	s.merge(path+"/status", fmt.Sprintf(`{"status":{"parents":[{"parentRef":{"name":"silent"},`+
 		`"controllerName":"example.com/gateway","conditions":[%s,%s]}]}}`, condition("Accepted"), condition("ResolvedRefs")))
 }
 
@@ -44,7 +47,8 @@ func (s *environment) versions(ctx context.Context) (stable, current string) {
 // silence starts a canary whose Gateway accepts the first weight, and then reports nothing for more than a minute after
 // the full weight.
 func silence(s *environment) {
-	s.apply(httpRoute("web", rule("/", "", "web-stable", "web-canary")))
+	route := httpRoute("web", rule("/", "", "web-stable", "web-canary"))
+	s.apply(strings.ReplaceAll(route, "{name: gateway}", "{name: "+rolloutscontroller.SilentGateway+"}"))
 	s.rollout("web", "{httpRoute: web}", "[]", "[{setWeight: 50}, {pause: {}}]")
 	s.accept()
 	s.merge(s.path("web"), `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
