@@ -18,8 +18,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
-// statusTimeout is how long VerifyWeight waits for the first report of a parent on a route; after that the parent counts
-// as one that never reports. A route that is older than that and has no status at all is not waited for.
+// statusTimeout is how long VerifyWeight waits for the first report of a parent on a route; after that the parent
+// counts as one that never reports. A route that is older than that and has no status at all is not waited for.
 const statusTimeout = 60 * time.Second
 
 // target is a route, bound to a request.

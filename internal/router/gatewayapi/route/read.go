@@ -139,10 +139,10 @@ func Accepted(object map[string]any) (bool, string) {
 	return true, ""
 }
 
-// Unreported returns what the route's parents have never reported, if nothing else keeps the route from being accepted;
-// otherwise an empty text. Either no parent has ever reported on it, or one in spec.parentRefs has not, in parallel with
-// others that accept the current generation. A parent has reported before if there is a report, for any generation and
-// any listener, of the same Gateway.
+// Unreported returns which parents of the route have never reported on it, if nothing else keeps the route from being
+// accepted; otherwise an empty text. Either no parent has ever reported, or one in spec.parentRefs has not, while all
+// others accept the current generation. A parent counts as one that has reported if another report of the same Gateway,
+// for any listener, does not accept the current generation.
 func Unreported(object map[string]any) string {
 	reports, unreported, err := readReports(object)
 	switch {
