@@ -32,10 +32,12 @@ func controlRequests() []controlRequest {
 		if client != "" {
 			forwarded = []string{"X-Forwarded-For: " + client, "X-Forwarded-Proto: ftp", "X-Forwarded-Port: 1"}
 		}
-		for _, header := range append(all, strings.Join(all, "\r\n")) {
-			lines := append(strings.Split(header, "\r\n"), forwarded...)
-			requests = append(requests, controlRequest{header: lines}, controlRequest{header: append(lines, lines...)})
-		}
+		lines := append(slices.Clone(all), forwarded...)
+		requests = append(requests, controlRequest{header: lines}, controlRequest{header: append(lines, lines...)})
+	}
+	for _, header := range all {
+		requests = append(requests, controlRequest{header: []string{header}},
+			controlRequest{header: []string{header, header}})
 	}
 	var underscores, mixed []string
 	for _, header := range all {
