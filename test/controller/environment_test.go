@@ -44,6 +44,8 @@ func TestGatewayAPI(t *testing.T) {
 				"the limit of 16 rules is a clear error":         ruleLimitError,
 				"routes of other kinds":                          otherRouteKinds,
 				"defaults of the API server":                     unchangedRouteIsNotWritten,
+				"a silent Gateway stops a promotion":             silentGatewayStopsPromotion,
+				"a silent Gateway does not stop an abort":        silentGatewayAllowsAbort,
 			} {
 				t.Run(name, func(t *testing.T) {
 					t.Parallel()

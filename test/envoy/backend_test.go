@@ -40,6 +40,7 @@ type echoed struct {
 	Path    string
 	Proto   string
 	Header  http.Header
+	Trailer http.Header
 }
 
 // backend is an app behind a Service with the same name.
@@ -73,6 +74,8 @@ func newBackend(name string) *backend {
 	mux.HandleFunc("/silent", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/stream", stream)
 	mux.HandleFunc("/websocket", upgrade)
+	mux.HandleFunc("/websocket/header", upgradeWithHeader)
+	mux.HandleFunc("/received", b.echoAfterBody)
 	mux.HandleFunc("/size", size)
 	mux.HandleFunc("/slow", b.slow)
 	mux.HandleFunc("/headers", largeHeaders)
@@ -106,7 +109,14 @@ func (b *backend) echo(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Server", "the-app")
 	_ = json.NewEncoder(w).Encode(echoed{
 		Backend: b.name, Method: r.Method, Host: r.Host, Path: r.URL.Path, Proto: r.Proto, Header: r.Header,
+		Trailer: r.Trailer,
 	})
+}
+
+// echoAfterBody is echo after the body, which is before the trailers.
+func (b *backend) echoAfterBody(w http.ResponseWriter, r *http.Request) {
+	_, _ = io.Copy(io.Discard, r.Body)
+	b.echo(w, r)
 }
 
 // echoStream sends each message of a gRPC stream back.
@@ -208,6 +218,18 @@ func upgrade(w http.ResponseWriter, _ *http.Request) {
 		[]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"))
 	line, _ := bufio.NewReader(stream).ReadString('\n')
 	_, _ = connection.Write([]byte(line))
+}
+
+// upgradeWithHeader accepts any upgrade and sends one line with the header of the request.
+func upgradeWithHeader(w http.ResponseWriter, r *http.Request) {
+	connection, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer connection.Close()
+	_, _ = connection.Write(
+		[]byte("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"))
+	_ = json.NewEncoder(connection).Encode(r.Header)
 }
 
 // service returns the Service of a backend, and its slice with the port of the backend.

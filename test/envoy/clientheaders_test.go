@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
@@ -46,7 +48,7 @@ func TestClientsCannotControlEnvoy(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %d trusted hops", state, hops), func(t *testing.T) {
 				t.Parallel()
 				all := hostInputs(t)
-				r := startTrusting(t, hops, all)
+				r := startTrusting(t, hops, all, nil)
 				for i, got := range r.sendIn(t, state, all, requests) {
 					var seen echoed
 					if err := json.Unmarshal([]byte(got.body), &seen); err != nil || seen.Backend != "shop" {
@@ -67,14 +69,16 @@ func TestClientsCannotControlEnvoy(t *testing.T) {
 	}
 }
 
-// startTrusting starts a replica and a proxy with trusted hops, which has all statistics of clusters.
-func startTrusting(t *testing.T, hops uint32, all resolve.Inputs) *replica {
+// startTrusting starts a replica and a proxy with trusted hops, which has all statistics of clusters. The proxy has the
+// TLS listener if there are certificates.
+func startTrusting(t *testing.T, hops uint32, all resolve.Inputs, certificates []*corev1.Secret) *replica {
 	t.Helper()
 	r := startReplica(t, manyQueued())
-	r.options.TrustedHops = hops
+	r.options.TrustedHops, r.options.TLS, r.secrets = hops, len(certificates) > 0, certificates
 	r.proxy = &proxy{}
-	r.publishInputs(t, all)
+	resources := r.publishInputs(t, all)
 	r.run(t, "DELTA_GRPC", r.grpcAddress, [2]string{"suffix: .upstream_rq_time", "prefix: cluster."})
+	r.await(t, resources)
 	return r
 }
 

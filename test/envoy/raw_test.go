@@ -113,12 +113,22 @@ func (r *replica) sendBy(
 	t *testing.T, state string, all resolve.Inputs, requests [][]string, open func() *rawClient,
 ) []result {
 	t.Helper()
-	r.enter(t, state, all)
-	results := make([]chan result, len(requests))
+	senders := make([]func() result, len(requests))
 	for i, lines := range requests {
 		client := open()
+		senders[i] = func() result { return client.send(lines...) }
+	}
+	return r.sendAll(t, state, all, senders)
+}
+
+// sendAll is sendIn with functions that send one request each.
+func (r *replica) sendAll(t *testing.T, state string, all resolve.Inputs, senders []func() result) []result {
+	t.Helper()
+	r.enter(t, state, all)
+	results := make([]chan result, len(senders))
+	for i, send := range senders {
 		results[i] = make(chan result, 1)
-		go func() { results[i] <- client.send(lines...) }()
+		go func() { results[i] <- send() }()
 	}
 	if state != "ready" {
 		early := 0
@@ -127,11 +137,11 @@ func (r *replica) sendBy(
 			for _, answer := range results {
 				early += len(answer)
 			}
-			return early+r.queued("shop").Waiting == len(requests)
+			return early+r.queued("shop").Waiting == len(senders)
 		})
 		r.await(t, r.publishInputs(t, all))
 	}
-	answers := make([]result, len(requests))
+	answers := make([]result, len(senders))
 	for i := range results {
 		answers[i] = <-results[i]
 	}

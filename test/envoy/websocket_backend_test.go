@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -35,7 +36,7 @@ func TestWebSocketsToEachProtocol(t *testing.T) {
 					for _, client := range protocols() {
 						name := fmt.Sprintf("%s, %s over %s", state, client, schemeOf(isSecure))
 						r.enter(t, state, all)
-						socket := r.beginSocket(t, client, isSecure)
+						socket := r.beginSocket(t, client, isSecure, "/websocket")
 						if state != "ready" {
 							r.awaitQueued(t, "shop", 1)
 							r.await(t, r.publishInputs(t, all))
@@ -126,17 +127,26 @@ type socket struct {
 	isHTTP2 bool
 }
 
-// beginSocket requests a WebSocket of app shop.
-func (r *replica) beginSocket(t *testing.T, protocol string, isSecure bool) socket {
+// beginSocket requests a WebSocket of app shop, with the lines of a header.
+func (r *replica) beginSocket(t *testing.T, protocol string, isSecure bool, path string, header ...string) socket {
 	t.Helper()
 	if protocol == "HTTP/2" {
 		client := r.dialShop(t, isSecure, "h2")
-		client.openStream(t, ":method", "CONNECT", ":protocol", "websocket", ":scheme", schemeOf(isSecure),
-			":path", "/websocket", ":authority", "shop.example.com")
+		fields := []string{
+			":method", "CONNECT", ":protocol", "websocket", ":scheme", schemeOf(isSecure), ":path", path, ":authority",
+			"shop.example.com",
+		}
+		for _, line := range header {
+			name, value, _ := strings.Cut(line, ": ")
+			fields = append(fields, strings.ToLower(name), value)
+		}
+		client.openStream(t, fields...)
 		return socket{client, true}
 	}
 	client := r.dialShop(t, isSecure, "http/1.1")
-	err := client.write("GET /websocket HTTP/1.1", "Host: shop.example.com", "Connection: Upgrade", "Upgrade: websocket")
+	err := client.write(append([]string{
+		"GET " + path + " HTTP/1.1", "Host: shop.example.com", "Connection: Upgrade", "Upgrade: websocket",
+	}, header...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,11 +174,17 @@ func (s socket) echo(t *testing.T, line string) (string, error) {
 	t.Helper()
 	if s.isHTTP2 {
 		s.writeFrame(t, 0, 0, 1, []byte(line))
+	} else if _, err := io.WriteString(s, line); err != nil {
+		return "", err
+	}
+	return s.readLine()
+}
+
+// readLine returns the next line from the app.
+func (s socket) readLine() (string, error) {
+	if s.isHTTP2 {
 		_, payload, err := s.readFrame()
 		return string(payload), err
-	}
-	if _, err := io.WriteString(s, line); err != nil {
-		return "", err
 	}
 	return s.reader.ReadString('\n')
 }

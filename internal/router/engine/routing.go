@@ -156,4 +156,6 @@ type Wait struct {
 	// IsFullCanary is true for the full canary weight: the controller neither scales nor updates status until that is
 	// verified.
 	IsFullCanary bool
+	// IsAtRest is true if no step depends on the result: see Request.IsAtRest. Elapsed is then 0.
+	IsAtRest bool
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"slices"
 	"time"
 
@@ -98,7 +97,7 @@ func (r *Reconciler[O]) verify(ctx context.Context, request Request, settings Se
 		return true
 	}
 	if request.IsAtRest() {
-		_, accepted := t.AcceptUnverified(object, Wait{Elapsed: math.MaxInt64, IsFullCanary: request.IsFullCanary()})
+		_, accepted := t.AcceptUnverified(object, Wait{IsAtRest: true})
 		return accepted || state == Unknown
 	}
 	if r.acceptsUnverified(ctx, request, t, object) {

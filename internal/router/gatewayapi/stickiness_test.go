@@ -251,8 +251,8 @@ func TestStickinessWithoutASchema(t *testing.T) {
 	}
 }
 
-// TestGatewayWithoutSessions: a Gateway that reports that it does not implement the sessions blocks the step, also
-// after the time for Gateways that report nothing.
+// TestGatewayWithoutSessions: a Gateway that reports that it does not implement the sessions blocks the step, also if it
+// accepts the route.
 func TestGatewayWithoutSessions(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -271,7 +271,7 @@ func TestGatewayWithoutSessions(t *testing.T) {
 		},
 		"another field": {"Accepted", "True", "UnsupportedField", "spec.rules[0].retry", stickyConfig, true, true},
 		"a filter is not supported": {
-			"Accepted", "False", "UnsupportedValue", "filter RequestMirror", stickyConfig, false, true,
+			"Accepted", "False", "UnsupportedValue", "filter RequestMirror", stickyConfig, false, false,
 		},
 		"no stickiness": {
 			"Accepted", "True", "UnsupportedField", "spec.rules[0].sessionPersistence: Forbidden", config, true, true,
@@ -303,9 +303,13 @@ func TestGatewayWithoutSessions(t *testing.T) {
 				if test.later {
 					return
 				}
+				fix := "remove stickiness"
+				if name == "a filter is not supported" {
+					fix = "verifyRouteStatus: false"
+				}
 				events := api.Events()
 				if len(events) != 1 || events[0].Reason != "WeightNotVerified" ||
-					!strings.Contains(events[0].Message, test.message) || !strings.Contains(events[0].Message, "remove stickiness") {
+					!strings.Contains(events[0].Message, test.message) || !strings.Contains(events[0].Message, fix) {
 					t.Errorf("events %+v, want one that names the condition and the fix", events)
 				}
 			})

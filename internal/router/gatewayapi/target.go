@@ -18,9 +18,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
-// statusTimeout is how long VerifyWeight waits for a route's current generation to be accepted; after that the spec
-// alone is enough. A route that is older than that and has no status at all is not waited for: no Gateway reports on
-// it.
+// statusTimeout is how long VerifyWeight waits for the first report of a parent on a route; after that the parent
+// counts as one that never reports. A route that is older than that and has no status at all is not waited for.
 const statusTimeout = 60 * time.Second
 
 // target is a route, bound to a request.
@@ -179,7 +178,8 @@ func (t *target) DataPlaneState(_ context.Context, live *object) (engine.DataPla
 	case accepted:
 		return engine.Applied, ""
 	case route.HasStatus(live.content):
-		return engine.NotApplied, reason
+		return engine.NotApplied, fmt.Sprintf("%s: correct the route, check that the controller of its Gateway is running, "+
+			"or write %s: false in %s to continue without a check", reason, verifyKey, configField)
 	default:
 		return engine.Unknown, reason
 	}
@@ -199,29 +199,25 @@ func (t *target) sessionProblem(live *object) string {
 		"from %s", problem, stickinessKey, configField)
 }
 
-// AcceptUnverified accepts the spec alone after statusTimeout, or immediately if no Gateway has ever reported on the
-// route. It never does if a Gateway reports that it does not implement the Rollout's sessions.
+// AcceptUnverified accepts the spec alone if no Gateway has ever reported on the route, or if one of its parents never
+// has and all others accept it, after statusTimeout. A parent that has reported anything else, for any generation, is
+// waited for without a limit: its data plane may have any earlier weights. At rest no step depends on the weights, and
+// the spec is enough, unless a Gateway reports that it does not implement the Rollout's sessions.
 func (t *target) AcceptUnverified(live *object, wait engine.Wait) (engine.UnverifiedReason, bool) {
 	if t.sessionProblem(live) != "" {
 		return engine.UnverifiedReason{}, false
 	}
-	fix := fmt.Sprintf("check its status and its Gateway, or, if the Gateway reports no status, write %s: false in %s",
-		verifyKey, configField)
-	if !route.HasStatus(live.content) && !live.created.IsZero() && time.Since(live.created) > statusTimeout {
-		return engine.UnverifiedReason{
-			Reason: "RouteNotReported",
-			Message: fmt.Sprintf("%s: no Gateway has ever reported on it: its weights count as verified by its spec alone; %s",
-				t, fix),
-		}, true
+	unreported := route.Unreported(live.content)
+	isOldWithoutStatus := !route.HasStatus(live.content) && !live.created.IsZero() &&
+		time.Since(live.created) > statusTimeout
+	if unreported == "" || wait.Elapsed < statusTimeout && !isOldWithoutStatus {
+		return engine.UnverifiedReason{}, wait.IsAtRest
 	}
-	if wait.Elapsed < statusTimeout {
-		return engine.UnverifiedReason{}, false
-	}
-	_, reason := route.Accepted(live.content)
 	return engine.UnverifiedReason{
-		Reason: "RouteNotAccepted",
-		Message: fmt.Sprintf("%s: %s, for %v: its weights count as verified by its spec alone; %s", t, reason, statusTimeout,
-			fix),
+		Reason: "RouteNotReported",
+		Message: fmt.Sprintf("%s: its weights are unverified: %s, so its spec alone counts, and requests may follow other "+
+			"weights: check spec.parentRefs and the Gateway's controller, or, if the Gateway reports no status, write "+
+			"%s: false in %s", t, unreported, verifyKey, configField),
 	}, true
 }
 

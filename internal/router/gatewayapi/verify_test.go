@@ -111,7 +111,7 @@ func touch(api *routertest.RoutesServer) {
 	api.Change("httproutes", "shop", "web", func(route map[string]any) { route["spec"].(map[string]any)["hostnames"] = []any{"shop.test"} })
 }
 
-func TestSilentGatewayBlocksARolloutForAMinute(t *testing.T) {
+func TestUnreportedRouteBlocksARolloutForAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := routertest.NewRoutesInMemory(t, newest(), httpRoute("web"))
@@ -133,7 +133,7 @@ func TestSilentGatewayBlocksARolloutForAMinute(t *testing.T) {
 			t.Errorf("it held the Rollout for %v", took)
 		}
 		events := api.Events()
-		if len(events) != 1 || events[0].Reason != "RouteNotAccepted" ||
+		if len(events) != 1 || events[0].Reason != "RouteNotReported" ||
 			!strings.Contains(events[0].Message, `HTTPRoute "shop/web"`) {
 			t.Errorf("events: %+v", events)
 		}

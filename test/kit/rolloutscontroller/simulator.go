@@ -19,6 +19,9 @@ const interval = 200 * time.Millisecond
 // hashLabel is the label that the controller sets on the Pods of a ReplicaSet.
 const hashLabel = "rollouts-pod-template-hash"
 
+// SilentGateway is the name of a Gateway for which a ClusterSimulator reports nothing, so that a test can.
+const SilentGateway = "silent"
+
 // ClusterSimulator reports the status that kubelets, Kubernetes controllers and Gateways would report.
 type ClusterSimulator struct {
 	admin  rest.Interface
@@ -185,11 +188,11 @@ func (r readyPods) addresses(key string) []string {
 	return addresses
 }
 
-// acceptRoutes accepts every route in its current generation.
+// acceptRoutes accepts every route in its current generation, except those of SilentGateway.
 func (p *ClusterSimulator) acceptRoutes(ctx context.Context, version, resource string) {
 	routes, _ := p.list(ctx, "/apis/gateway.networking.k8s.io/"+version+"/"+resource)
 	for _, route := range routes.Items {
-		if len(route.Spec.ParentRefs) == 0 {
+		if len(route.Spec.ParentRefs) == 0 || strings.Contains(string(route.Spec.ParentRefs[0]), `"`+SilentGateway+`"`) {
 			continue
 		}
 		if parents := route.Status.Parents; len(parents) == 1 && len(parents[0].Conditions) > 0 &&

@@ -117,71 +117,129 @@ func Owners(text string) []string {
 	return parsed.owners()
 }
 
-// Accepted reports whether every parent in spec.parentRefs that has reported accepts the current generation: the
-// conditions Accepted and ResolvedRefs are True, with observedGeneration equal to metadata.generation (Gateway API,
-// RouteParentStatus). If not, it returns the reason. Reports of other parents are ignored; without any report the route
-// is not accepted.
+// Accepted reports whether every parent in spec.parentRefs accepts the current generation: the conditions Accepted and
+// ResolvedRefs are True, with observedGeneration equal to metadata.generation (Gateway API, RouteParentStatus). If not,
+// it returns the reason. Reports of other parents are ignored.
 func Accepted(object map[string]any) (bool, string) {
-	d, err := newDraft(object, Intent{})
+	reports, unreported, err := readReports(object)
 	if err != nil {
 		return false, err.Error()
 	}
-	reports, err := d.parentReports()
-	if err != nil {
-		return false, err.Error()
-	}
-	generation, _ := numberField(d.metadata, "generation")
 	for _, report := range reports {
-		for _, kind := range []string{"Accepted", "ResolvedRefs"} {
-			if missing := conditionProblem(report.fields, report.path, kind, generation); missing != "" {
-				return false, missing
-			}
+		if report.isNamed && report.problem != "" {
+			return false, report.problem
 		}
 	}
-	if len(reports) == 0 {
+	switch {
+	case !slices.ContainsFunc(reports, func(r parentReport) bool { return r.isNamed }):
 		return false, "status.parents: no parent in spec.parentRefs has reported on the route"
+	case len(unreported) > 0:
+		return false, "status.parents: " + unreported[0].String() + " has never reported on the route"
 	}
 	return true, ""
 }
 
-// parentReport is one of status.parents.
-type parentReport struct {
-	fields map[string]any
-	path   string // for messages: status.parents[1]
+// Unreported returns which parents of the route have never reported on it, if nothing else keeps the route from being
+// accepted; otherwise an empty text. Either no parent has ever reported, or one in spec.parentRefs has not, while all
+// others accept the current generation. A parent counts as one that has reported if another report of the same Gateway,
+// for any listener, does not accept the current generation.
+func Unreported(object map[string]any) string {
+	reports, unreported, err := readReports(object)
+	switch {
+	case err != nil:
+		return ""
+	case len(reports) == 0:
+		return "no Gateway has ever reported on the route"
+	case len(unreported) == 0 || !slices.ContainsFunc(reports, func(r parentReport) bool { return r.isNamed }):
+		return ""
+	}
+	for _, report := range reports {
+		isOfUnreported := slices.ContainsFunc(unreported, report.parent.isSameObject)
+		if report.problem != "" && (report.isNamed || isOfUnreported) {
+			return ""
+		}
+	}
+	return unreported[0].String() + " has never reported on the route"
 }
 
-// parentReports returns the reports of the parents in spec.parentRefs.
-func (d *draft) parentReports() ([]parentReport, error) {
+// parentReport is one of status.parents.
+type parentReport struct {
+	fields  map[string]any
+	path    string // for messages: status.parents[1]
+	parent  parent
+	isNamed bool   // spec.parentRefs has the parent
+	problem string // why it does not accept the current generation; empty if it does
+}
+
+// readReports returns the reports on a route, and the parents in spec.parentRefs without one.
+func readReports(object map[string]any) (reports []parentReport, unreported []parent, err error) {
+	d, err := newDraft(object, Intent{})
+	if err != nil {
+		return nil, nil, err
+	}
 	status, err := objectField(d.object, "status", "status")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	all, err := objectListField(status, "parents", "status.parents")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	named, err := objectListField(d.spec, "parentRefs", "spec.parentRefs")
+	refs, err := objectListField(d.spec, "parentRefs", "spec.parentRefs")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var reports []parentReport
+	for _, ref := range refs {
+		unreported = append(unreported, d.parentOf(ref))
+	}
+	named := slices.Clone(unreported)
 	for i, fields := range all {
-		path := fmt.Sprintf("status.parents[%d]", i)
-		parent, err := objectField(fields, "parentRef", path+".parentRef")
+		report := parentReport{fields: fields, path: fmt.Sprintf("status.parents[%d]", i)}
+		ref, err := objectField(fields, "parentRef", report.path+".parentRef")
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if slices.ContainsFunc(named, func(ref map[string]any) bool { return d.parentOf(ref) == d.parentOf(parent) }) {
-			reports = append(reports, parentReport{fields, path})
+		report.parent = d.parentOf(ref)
+		report.isNamed, report.problem = slices.Contains(named, report.parent), d.reportProblem(report)
+		unreported = slices.DeleteFunc(unreported, func(p parent) bool { return p == report.parent })
+		reports = append(reports, report)
+	}
+	return reports, unreported, nil
+}
+
+// reportProblem returns why a report does not accept the current generation; empty if it does.
+func (d *draft) reportProblem(report parentReport) string {
+	generation, _ := numberField(d.metadata, "generation")
+	for _, kind := range []string{"Accepted", "ResolvedRefs"} {
+		if problem := conditionProblem(report.fields, report.path, kind, generation); problem != "" {
+			return problem
 		}
 	}
-	return reports, nil
+	return ""
 }
 
 // parent is a parentRef with its defaults, for comparison.
 type parent struct {
 	group, kind, namespace, name, section string
 	port                                  int64
+}
+
+// String returns the parent's kind, namespace and name, and its listener if there is one.
+func (p parent) String() string {
+	text := fmt.Sprintf("%s %q", p.kind, p.namespace+"/"+p.name)
+	if p.section != "" {
+		text += fmt.Sprintf(" (sectionName %q)", p.section)
+	}
+	if p.port != 0 {
+		text += fmt.Sprintf(" (port %d)", p.port)
+	}
+	return text
+}
+
+// isSameObject reports whether other is the same Gateway or other object, for any listener.
+func (p parent) isSameObject(other parent) bool {
+	p.section, p.port, other.section, other.port = "", 0, "", 0
+	return p == other
 }
 
 // parentOf converts a parentRef of the route.
@@ -210,6 +268,8 @@ func conditionProblem(report map[string]any, path, kind string, generation int64
 		case stringField(condition, "status", "") != "True":
 			return fmt.Sprintf("%s is %s (%s): %.200s", path, stringField(condition, "status", "missing"),
 				stringField(condition, "reason", ""), stringField(condition, "message", ""))
+		case observed == 0:
+			return path + " has no observedGeneration"
 		case observed != generation:
 			return fmt.Sprintf("%s is about generation %d, the route has %d", path, observed, generation)
 		}

@@ -8,52 +8,68 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAccepted: every parent in spec.parentRefs that has reported counts.
+// TestAccepted: every parent in spec.parentRefs counts, and no other.
 func TestAccepted(t *testing.T) {
 	t.Parallel()
 	const accepted = `{parentRef: {name: a}, controllerName: x/y, conditions: [{type: Accepted, status: "True", ` +
 		`observedGeneration: 3}, {type: ResolvedRefs, status: "True", observedGeneration: 3}]}`
 	report := func(parts ...string) string { return strings.NewReplacer(parts...).Replace(accepted) }
+	const (
+		refOfB   = "{name: b, namespace: gateways, sectionName: http}"
+		older    = "observedGeneration: 2"
+		current  = "observedGeneration: 3"
+		noneOfB  = `Gateway "gateways/b" (sectionName "http") has never reported on the route`
+		noParent = "status.parents: no parent in spec.parentRefs has reported on the route"
+	)
+	ofB := report("{name: a}", refOfB)
 	for name, test := range map[string]struct {
-		parents string
-		want    string // empty: accepted
+		parents    string
+		want       string // empty: accepted
+		unreported string // the result of Unreported
 	}{
-		"one parent": {accepted, ""},
-		"its defaults written out": {report("{name: a}",
-			"{name: a, group: gateway.networking.k8s.io, kind: Gateway, namespace: shop}"), ""},
-		"both parents": {accepted + "," +
-			report("{name: a}", "{name: b, namespace: gateways, sectionName: http}"), ""},
-		"a parent that is named no more": {accepted + "," + report("{name: a}", "{name: old}", "True", "False"), ""},
-		"no parent":                      {"", "status.parents: no parent in spec.parentRefs has reported on the route"},
-		"only one named no more": {
-			report("{name: a}", "{name: old}"),
-			"status.parents: no parent in spec.parentRefs has reported on the route",
-		},
-		"another section": {
-			report("{name: a}", "{name: b, namespace: gateways, sectionName: https}"),
-			"status.parents: no parent in spec.parentRefs has reported on the route",
-		},
+		"both parents": {accepted + "," + ofB, "", ""},
+		"their defaults written out": {report("{name: a}",
+			"{name: a, group: gateway.networking.k8s.io, kind: Gateway, namespace: shop}") + "," + ofB, "", ""},
+		"a parent that is named no more": {accepted + "," + ofB + "," + report("{name: a}", "{name: old}", "True", "False"),
+			"", ""},
+		"no parent":              {"", noParent, "no Gateway has ever reported on the route"},
+		"only one named no more": {report("{name: a}", "{name: old}"), noParent, ""},
+		"another section":        {report("{name: a}", "{name: b, namespace: gateways, sectionName: https}"), noParent, ""},
+		"one of two":             {accepted, "status.parents: " + noneOfB, noneOfB},
+		"one of two, and a former one": {accepted + "," + report("{name: a}", "{name: old}", current, older),
+			"status.parents: " + noneOfB, noneOfB},
+		"one of two, and another section of the other": {accepted + "," + report("{name: a}",
+			"{name: b, namespace: gateways, sectionName: https}"), "status.parents: " + noneOfB, noneOfB},
+		"one of two, and another section of the other in the past": {accepted + "," + report("{name: a}",
+			"{name: b, namespace: gateways, sectionName: https}", current, older), "status.parents: " + noneOfB, ""},
+		"one of two, in the past": {report(current, older),
+			"status.parents[0] (x/y): condition Accepted is about generation 2, the route has 3", ""},
 		"one of two rejects": {
-			accepted + "," + report("{name: a}", "{name: b, namespace: gateways, sectionName: http}",
+			accepted + "," + report("{name: a}", refOfB,
 				`ResolvedRefs, status: "True"`, `ResolvedRefs, status: "False", reason: BackendNotFound, message: no Service`),
-			"status.parents[1] (x/y): condition ResolvedRefs is False (BackendNotFound): no Service",
+			"status.parents[1] (x/y): condition ResolvedRefs is False (BackendNotFound): no Service", "",
 		},
 		"an older generation": {report("ResolvedRefs, status: \"True\", observedGeneration: 3",
 			"ResolvedRefs, status: \"True\", observedGeneration: 2"), "status.parents[0] (x/y): condition ResolvedRefs is " +
-			"about generation 2, the route has 3"},
+			"about generation 2, the route has 3", ""},
+		"no generation": {report(current, "reason: Old"), "status.parents[0] (x/y): condition Accepted has no " +
+			"observedGeneration", ""},
 		"a condition missing": {
 			report("type: Accepted", "type: Programmed"),
-			"status.parents[0] (x/y) has no condition Accepted",
+			"status.parents[0] (x/y) has no condition Accepted", "",
 		},
-		"no objects": {"1", "not a Gateway API route: status.parents[0] is int64, not an object"},
+		"no objects": {"1", "not a Gateway API route: status.parents[0] is int64, not an object", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			object := decode(t, []byte(`{metadata: {namespace: shop, generation: 3}, spec: {parentRefs: [{name: a}, {name: b, `+
-				`namespace: gateways, sectionName: http}]}, status: {parents: [`+test.parents+`]}}`))
+			object := decode(t, []byte(`{metadata: {namespace: shop, generation: 3}, spec: {parentRefs: [{name: a}, `+refOfB+
+				`]}, status: {parents: [`+test.parents+`]}}`))
 			accepted, what := Accepted(object)
 			if accepted != (test.want == "") || what != test.want {
 				t.Errorf("Accepted: %t, %q\nwant %q", accepted, what, test.want)
+			}
+			if got := Unreported(object); got != test.unreported {
+				t.Errorf("Unreported: %q\nwant %q", got, test.unreported)
 			}
 		})
 	}

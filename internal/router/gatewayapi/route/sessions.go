@@ -324,11 +324,14 @@ func SessionProblem(object map[string]any) string {
 		return ""
 	}
 	generation, _ := numberField(d.metadata, "generation")
-	reports, err := d.parentReports()
+	reports, _, err := readReports(object)
 	if err != nil {
 		return ""
 	}
 	for _, report := range reports {
+		if !report.isNamed {
+			continue
+		}
 		conditions, _ := objectListField(report.fields, "conditions", report.path+".conditions")
 		for _, condition := range conditions {
 			observed, _ := numberField(condition, "observedGeneration")
