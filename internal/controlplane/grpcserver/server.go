@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
@@ -118,7 +117,7 @@ func New(options Options) *Server {
 	protocols.SetUnencryptedHTTP2(true)
 	protocols.SetHTTP2(true) // for connections that a transport.Listener returns as *tls.Conn
 	s.http = http.Server{
-		Handler: s, Protocols: protocols, ConnContext: transport.ConnContext,
+		Handler: s, Protocols: protocols, ConnContext: server.ConnContext,
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(options.Logger.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
