@@ -62,7 +62,7 @@ func (s security) discovery(options xds.Options) xds.Options {
 // sink adds the proof of proxies to the options of the metric sink.
 func (s security) sink(options sink.Options) sink.Options {
 	if s.identities != nil {
-		options.Identify, options.ConnContext = s.identities.Proxy, transport.ConnContext
+		options.Identify, options.ConnContext = s.identities.Proxy, server.ConnContext
 	}
 	return options
 }

@@ -16,7 +16,6 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/claims"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
@@ -28,6 +27,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
+	"github.com/kedify/argo-rollouts-plugin/internal/server/grpcserver"
 )
 
 // membershipHint is the fix in the error for a proxy that belongs to no fleet.

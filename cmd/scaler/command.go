@@ -93,7 +93,8 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.tls.ClientCA, "tls-client-ca-file", "",
 		"`file` with the CA certificates that verify client certificates; by default clients need none")
 	flags.Uint32Var(&s.maxStreams, "max-streams", scaler.DefaultMaxStreams,
-		"maximum `number` of concurrent calls on one connection; KEDA has one for each trigger")
+		"maximum `number` of concurrent calls on one connection, and of streams of all clients; KEDA has one for each "+
+			"trigger")
 
 	flags.StringVar(&s.interceptorNamespace, "interceptor-namespace", httpv1alpha1.DefaultInterceptorNamespace,
 		"`namespace` of the interceptors")

@@ -8,7 +8,6 @@ import (
 	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"k8s.io/client-go/rest"
@@ -18,6 +17,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/canary"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/demandclient"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
+	"github.com/kedify/argo-rollouts-plugin/internal/server/grpcserver"
 )
 
 // Names of the gRPC health services. The service with the empty name is always serving.
@@ -89,7 +89,7 @@ type process struct {
 	demand   demandSource
 	canaries *canary.Watcher
 	service  *scaler.Service
-	server   *grpc.Server
+	server   *grpcserver.Server
 }
 
 // service is the name of the Service by which KEDA reaches the scaler.
@@ -103,8 +103,7 @@ func newProcess(
 	if err != nil {
 		return nil, err
 	}
-	options, err := scaler.ServerOptions(chosen.maxStreams, chosen.tls, metrics, logger)
-	if err != nil {
+	if _, err := chosen.tls.Listener(nil); err != nil { // before the port is open
 		return nil, err
 	}
 	p := &process{
@@ -114,7 +113,7 @@ func newProcess(
 		probes:   health.NewServer(),
 		demand:   demand,
 		canaries: canary.New(func() (*rest.Config, error) { return config, nil }),
-		server:   grpc.NewServer(options...),
+		server:   scaler.NewServer(chosen.maxStreams, metrics, logger),
 	}
 	p.probes.SetServingStatus(livenessService, grpc_health_v1.HealthCheckResponse_SERVING)
 	p.setReadiness(grpc_health_v1.HealthCheckResponse_NOT_SERVING)
@@ -172,6 +171,9 @@ func (p *process) serveGRPC(ctx context.Context) error {
 	p.logger.InfoContext(ctx, "listening", "port", "grpc", "address", listener.Addr().String())
 	p.health.SetReady()
 	p.setReadiness(grpc_health_v1.HealthCheckResponse_SERVING)
-	listener = server.LimitConnections(listener, server.DefaultConnectionLimits(), p.logger)
+	listener = server.LimitConnections(listener, scaler.ConnectionLimits(), p.logger)
+	if listener, err = p.settings.tls.Listener(listener); err != nil {
+		return err
+	}
 	return server.ServeGRPC(ctx, "gRPC", listener, p.server, p.service.Close)
 }

@@ -23,7 +23,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/identity"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // reviews is an API server that reviews tokens.
@@ -61,7 +61,7 @@ func tokenOf(subject string) string {
 func callWith(ctx context.Context, isSecure bool, tokens ...string) context.Context {
 	caller := &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 40000}}
 	if isSecure {
-		ctx = transport.ConnContext(ctx, tls.Server(nil, new(tls.Config)))
+		ctx = server.ConnContext(ctx, tls.Server(nil, new(tls.Config)))
 	}
 	headers := metadata.MD{}
 	for _, token := range tokens {
@@ -75,7 +75,7 @@ func requestWith(t *testing.T, isSecure bool, tokens ...string) *http.Request {
 	t.Helper()
 	ctx := t.Context()
 	if isSecure {
-		ctx = transport.ConnContext(ctx, tls.Server(nil, new(tls.Config)))
+		ctx = server.ConnContext(ctx, tls.Server(nil, new(tls.Config)))
 	}
 	// The scheme of a request is the client's, and does not show whether the connection uses TLS.
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://interceptor", http.NoBody)

@@ -115,12 +115,8 @@ func connect(t *testing.T, w *fakeSource, maxStreams uint32) (*grpc.ClientConn, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	options, err := scaler.ServerOptions(maxStreams, scaler.TLS{}, observer, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
 	service := scaler.NewService(w, w, observer, slog.New(slog.DiscardHandler))
-	server := grpc.NewServer(options...)
+	server := scaler.NewServer(maxStreams, observer, slog.New(slog.DiscardHandler))
 	service.Register(server)
 	listener := bufconn.Listen(1 << 16)
 	done := make(chan error, 1)

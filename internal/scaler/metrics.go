@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
 
@@ -68,14 +69,16 @@ func (m *Metrics) Pushed() { m.pushes.Inc() }
 // Answered counts a unary call.
 func (m *Metrics) Answered(method, code string) { m.calls.WithLabelValues(method, code).Inc() }
 
-// observe reports each unary call to observer. gRPC calls it only for methods that a service has, so clients cannot
-// create labels.
+// observe reports each unary call to observer. The server calls it only for methods that a service has, so clients
+// cannot create labels.
 func observe(observer Observer) grpc.UnaryServerInterceptor {
 	return func(
 		ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 	) (any, error) {
+		code := codes.Internal // of a panic
+		defer func() { observer.Answered(path.Base(info.FullMethod), code.String()) }()
 		response, err := handle(ctx, request)
-		observer.Answered(path.Base(info.FullMethod), status.Code(err).String())
+		code = status.Code(err)
 		return response, err
 	}
 }

@@ -1,40 +1,44 @@
 package scaler
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/netip"
 	"os"
-	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/status"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
+	"github.com/kedify/argo-rollouts-plugin/internal/server/grpcserver"
 )
 
-// Limits of the gRPC server. Requests are small: they contain the metadata of a trigger.
+// Limits of the gRPC server. Requests are small: they contain the metadata of a trigger. With them, the memory of the
+// server stays below the limit of config/scaler, together with 10,000 streams of KEDA.
 const (
-	receiveLimit = 1 << 20 // bytes per message: etcd stores no larger ScaledObject
-	// streamWindow and connectionWindow are the flow control windows in bytes. They are fixed because requests are
-	// small: to adapt them, gRPC would send a ping with each request.
-	streamWindow, connectionWindow = 64 << 10, 1 << 20
-	// pingFloor is the shortest allowed pause between pings of a client. KEDA's client sends none.
-	pingFloor    = 10 * time.Second
-	pingInterval = 30 * time.Second
-	pingTimeout  = 10 * time.Second
-	// connectionTimeout bounds the handshakes of a connection.
-	connectionTimeout = 10 * time.Second
-	// DefaultMaxStreams is the default limit of concurrent calls on one connection. KEDA has one connection with a
-	// stream for each trigger.
-	DefaultMaxStreams = 20000
+	// messageLimit is the largest message in bytes, and maxEntries the largest number of its metadata.
+	messageLimit, maxEntries = 64 << 10, 256
+	// headerLimit limits the headers of a call in bytes.
+	headerLimit = 8 << 10
+	// connectionWindow limits the unread bytes of a connection. It is the minimum of HTTP/2.
+	connectionWindow = 64 << 10
+	// received is the memory of all messages of more than 1 KiB that are being received, in bytes, and receivedPerAddress
+	// that of one address: each of maxConnections can have its part.
+	received, receivedPerAddress = maxConnections * receivedPerAddress, 256 << 10
+	// maxConnections limits the connections of the port, and connectionsPerAddress those of one address. KEDA has one.
+	maxConnections, connectionsPerAddress = 128, 16
+	// maxCalls limits the calls of all addresses at the same time, without streams.
+	maxCalls = 1000
+	// DefaultMaxStreams is the default limit of concurrent calls of one connection, and of the streams of all addresses.
+	// KEDA has one connection with a stream for each trigger.
+	DefaultMaxStreams = 14000
 )
+
+// ConnectionLimits are the limits of the port for a Server.
+func ConnectionLimits() server.ConnectionLimits {
+	return server.ConnectionLimits{Total: maxConnections, PerAddress: connectionsPerAddress}
+}
 
 // ErrTLS means that a TLS file is unreadable or invalid.
 var ErrTLS = errors.New("invalid TLS files")
@@ -48,61 +52,42 @@ type TLS struct {
 	ClientCA string
 }
 
-// ServerOptions returns the options of a gRPC server for a Service: limits, keepalive in both directions and TLS. The
-// error names the file that cannot be read. A panic is the error of its call, and logged with its stack.
-func ServerOptions(
-	maxStreams uint32, files TLS, observer Observer, logger *slog.Logger,
-) ([]grpc.ServerOption, error) {
-	options := []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(receiveLimit),
-		grpc.MaxConcurrentStreams(maxStreams),
-		grpc.StaticStreamWindowSize(streamWindow),
-		grpc.StaticConnWindowSize(connectionWindow),
-		grpc.ConnectionTimeout(connectionTimeout),
-		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
-			MinTime: pingFloor, PermitWithoutStream: true,
-		}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: pingInterval, Timeout: pingTimeout}),
-		grpc.ChainUnaryInterceptor(observe(observer), recovered(logger)),
-		grpc.ChainStreamInterceptor(recoveredStream(logger)),
+// NewServer returns a gRPC server for a Service, in a bounded amount of memory. A connection has at most maxStreams calls
+// at the same time. All addresses together have as many streams; one with at most three quarters of them loses none to
+// others. A panic is the error of its call, and logged with its stack.
+func NewServer(maxStreams uint32, observer Observer, logger *slog.Logger) *grpcserver.Server {
+	return grpcserver.New(grpcserver.Options{
+		AccountOf:  func(peer netip.Addr) string { return peer.String() },
+		MaxStreams: int(maxStreams), PerConnection: int(maxStreams), MaxPushes: int(maxStreams),
+		MaxCalls: maxCalls, Header: headerLimit, Window: connectionWindow, Intercept: observe(observer),
+		Received: grpcserver.NewBudget(received, receivedPerAddress), Logger: logger,
+	})
+}
+
+// Listener returns a listener that serves TLS with the files. Without files it returns the given one. The error names
+// the file that cannot be read.
+func (t TLS) Listener(listener net.Listener) (net.Listener, error) {
+	if t == (TLS{}) {
+		return listener, nil
 	}
-	if files == (TLS{}) {
-		return options, nil
-	}
-	if _, err := files.config(nil); err != nil {
+	if _, err := t.config(nil); err != nil {
 		return nil, err
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: files.config}
-	return append(options, grpc.Creds(credentials.NewTLS(config))), nil
+	return tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: t.config}), nil
 }
 
-// recovered turns a panic into the error of its call.
-func recovered(logger *slog.Logger) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-		var response any
-		err := server.Recovered(func() (err error) {
-			response, err = handle(ctx, request)
-			return err
-		})
-		return response, internalError(logger, err)
+// methodLimits returns the limits of the methods. The parts of a message are names, a map, and an embedded message.
+func methodLimits() map[string]grpcserver.Limits {
+	reference := grpcserver.Fields{1: nil, 2: nil, 3: nil}
+	limits := func(fields grpcserver.Fields) grpcserver.Limits {
+		return grpcserver.Limits{
+			Message: messageLimit, Fields: fields, Repeated: maxEntries, IsSingle: true, IsTransient: true,
+		}
 	}
-}
-
-// recoveredStream turns a panic into the error of its stream.
-func recoveredStream(logger *slog.Logger) grpc.StreamServerInterceptor {
-	return func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-		return internalError(logger, server.Recovered(func() error { return handle(service, stream) }))
+	return map[string]grpcserver.Limits{
+		"IsActive": limits(reference), "StreamIsActive": limits(reference), "GetMetricSpec": limits(reference),
+		"GetMetrics": limits(grpcserver.Fields{1: reference, 2: nil}),
 	}
-}
-
-// internalError logs a panic and returns the gRPC error for it. It returns other errors as they are.
-func internalError(logger *slog.Logger, err error) error {
-	failure := (*server.PanicError)(nil)
-	if !errors.As(err, &failure) {
-		return err
-	}
-	logger.Error("a call panicked", "panic", failure.Value, "stack", string(failure.Stack))
-	return status.Error(codes.Internal, failure.Error())
 }
 
 // config reads the files for one handshake.
@@ -111,7 +96,9 @@ func (t TLS) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: certificate %q with key %q: %w", ErrTLS, t.Certificate, t.Key, err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}}
+	config := &tls.Config{
+		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2"},
+	}
 	if t.ClientCA == "" {
 		return config, nil
 	}

@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"sync"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/server/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -40,8 +40,8 @@ func NewService(reader Reader, canaries Canaries, observer Observer, logger *slo
 }
 
 // Register adds the service to a gRPC server.
-func (s *Service) Register(registrar grpc.ServiceRegistrar) {
-	externalscaler.RegisterExternalScalerServer(registrar, s)
+func (s *Service) Register(on *grpcserver.Server) {
+	on.RegisterWithLimits(&externalscaler.ExternalScaler_ServiceDesc, s, methodLimits())
 }
 
 // Close ends all streams, including later ones, with status OK: KEDA then connects to another replica within 2 s. It

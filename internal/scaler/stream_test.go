@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,5 +218,23 @@ func TestStreamsOfAConnectionAreLimited(t *testing.T) {
 	defer cancel()
 	if _, err := client.IsActive(ctx, reference(nil)); status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("a call above the limit: %v, want it to wait", err)
+	}
+}
+
+// TestLargeTrigger sends triggers with as much metadata as is allowed, and more, and one in a namespace that no cluster
+// can have.
+func TestLargeTrigger(t *testing.T) {
+	w := newFakeSource()
+	w.set(web, state{})
+	client, _, _ := serve(t, w, 10)
+	for size, want := range map[int]codes.Code{60 << 10: codes.OK, 65 << 10: codes.ResourceExhausted} {
+		_, err := client.IsActive(t.Context(), reference(map[string]string{"hosts": strings.Repeat("x", size)}))
+		if status.Code(err) != want {
+			t.Errorf("metadata of %d bytes: %v, want %v", size, err, want)
+		}
+	}
+	_, err := client.IsActive(t.Context(), &externalscaler.ScaledObjectRef{Namespace: strings.Repeat("x", 9000), Name: "web"})
+	if got := status.Convert(err); got.Code() != codes.InvalidArgument || len(got.Message()) > 2000 {
+		t.Errorf("an invalid namespace: %v, %d bytes", got.Code(), len(got.Message()))
 	}
 }

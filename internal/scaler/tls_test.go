@@ -145,14 +145,14 @@ func serveTLS(t *testing.T, files scaler.TLS) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options, err := scaler.ServerOptions(10, files, metrics, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer(options...)
+	server := scaler.NewServer(10, metrics, slog.New(slog.DiscardHandler))
 	scaler.NewService(newFakeSource(), newFakeSource(), metrics, slog.New(slog.DiscardHandler)).Register(server)
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	if listener, err = files.Listener(listener); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
@@ -163,7 +163,7 @@ func serveTLS(t *testing.T, files scaler.TLS) string {
 			t.Error(err)
 		}
 	})
-	return listener.Addr().String()
+	return address
 }
 
 // call makes a call that needs no demand, over its own connection.
@@ -202,11 +202,7 @@ func TestInvalidTLSFiles(t *testing.T) {
 		"the key is no key":         {with(func(f *scaler.TLS) { f.Key = f.Certificate }), "key"},
 		"no authorities":            {with(func(f *scaler.TLS) { f.ClientCA = empty }), "empty.crt"},
 	} {
-		metrics, err := scaler.NewMetrics(prometheus.NewRegistry())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = scaler.ServerOptions(1, test.files, metrics, slog.New(slog.DiscardHandler))
+		_, err := test.files.Listener(nil)
 		if errors.Is(err, scaler.ErrTLS) != (test.wantErr != "") ||
 			err != nil && !strings.Contains(err.Error(), test.wantErr) {
 			t.Errorf("%s: error %v, want something with %q", name, err, test.wantErr)

@@ -53,7 +53,7 @@ func (q query) keepsActive(demand metrics.Value) bool {
 func parse(ref *externalscaler.ScaledObjectRef) (query, error) {
 	metadata := ref.GetScalerMetadata()
 	name := trigger.ObjectName(metadata, ref.GetName())
-	if ref.GetNamespace() == "" || len(validation.IsDNS1123Subdomain(name)) > 0 {
+	if len(validation.IsDNS1123Label(ref.GetNamespace())) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 		return query{}, fmt.Errorf("%w: %s: %q is not a valid object name", errTrigger, trigger.KeyHTTPScaledObject, name)
 	}
 	parsed, problems := trigger.ParseScaling(metadata)

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -49,11 +48,8 @@ func run(ctx context.Context, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	options, err := scaler.ServerOptions(scaler.DefaultMaxStreams, scaler.TLS{}, observer, slog.Default())
-	if err != nil {
-		return err
-	}
-	service, calls := scaler.NewService(demand, canaries, observer, logger), grpc.NewServer(options...)
+	service := scaler.NewService(demand, canaries, observer, logger)
+	calls := scaler.NewServer(scaler.DefaultMaxStreams, observer, logger)
 	service.Register(calls)
 	health := server.NewHealth("keda-add-ons-http-external-scaler", func() []string { return nil })
 	health.SetReady()

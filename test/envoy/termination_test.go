@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	kedifyproxy "github.com/kedify/argo-rollouts-plugin/config/kedify-proxy"
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
+	"github.com/kedify/argo-rollouts-plugin/internal/server/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"

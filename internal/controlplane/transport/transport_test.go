@@ -19,8 +19,9 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
+	"github.com/kedify/argo-rollouts-plugin/internal/server/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"
@@ -317,7 +318,7 @@ func TestHTTPServerOnAListener(t *testing.T) {
 	protocols.SetUnencryptedHTTP2(true)
 	protocols.SetHTTP2(true)
 	server := &http.Server{
-		Protocols: protocols, ConnContext: transport.ConnContext,
+		Protocols: protocols, ConnContext: server.ConnContext,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, r.Proto)
 			if transport.IsSecure(r.Context()) {

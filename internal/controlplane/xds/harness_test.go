@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
+	"github.com/kedify/argo-rollouts-plugin/internal/server/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyresources"

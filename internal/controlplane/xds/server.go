@@ -16,9 +16,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds/session"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
+	"github.com/kedify/argo-rollouts-plugin/internal/server/grpcserver"
 )
 
 // ErrClosed is the error of Publish on a server that was closed.

@@ -8,11 +8,11 @@ import (
 
 	authv3 "github.com/envoyproxy/go-control-plane/envoy/service/auth/v3"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/server/grpcserver"
 )
 
 // spare is the number of calls that may run in addition to those that wait.

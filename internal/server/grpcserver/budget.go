@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Budget is a number of bytes that all streams share. Each account, which is a fleet, has at most a part of it. Make it
-// with NewBudget. It is safe for concurrent use.
+// Budget is a number of bytes that all streams share. Each account, such as a fleet, has at most a part of it. Make
+// it with NewBudget. It is safe for concurrent use.
 type Budget struct {
 	total, perAccount int
 

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/server/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/rawgrpc"
 )

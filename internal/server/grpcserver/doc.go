@@ -3,12 +3,13 @@
 // memory there: gRPC-Go stores each frame of a message separately, and decodes fields that no one reads.
 //
 //   - A stream occupies memory for a message only after a reservation in a [Budget], which contains what the decoded
-//     message can take. It lasts until the stream receives its next message. Each fleet has a part of the Budget.
+//     message can take. It lasts until the stream receives its next message. Each account, such as a fleet, has a part
+//     of the Budget.
 //   - Unread bytes of a stream are limited by its flow control window, however they are divided into frames. A stream
 //     that ends discards them, and those that follow.
 //   - Only the [Fields] of a message that its service uses are decoded.
 //   - A response can be encoded while it is sent: see [Parts].
+//   - Streams and calls of all addresses are limited, with a fair share for each address.
 //
-// A [Server] serves streams only: grpc.StreamDesc also describes calls with one request or one response, which are the
-// same on the wire. Compressed messages are not supported.
+// Compressed messages are not supported.
 package grpcserver

@@ -63,7 +63,10 @@ type stream struct {
 
 // newStream returns the stream of a request. The caller must call end before its response is complete.
 func newStream(s *Server, limits Limits, account string, w http.ResponseWriter, r *http.Request) *stream {
-	ctx, cancel := context.WithCancel(callContext(r))
+	ctx, cancel := withDeadline(callContext(r, limits), r.Header.Get("Grpc-Timeout"))
+	if limits.IsTransient {
+		r.Header, r.Host, r.RequestURI, r.URL = nil, "", "", nil // The peer chose their sizes.
+	}
 	return &stream{
 		server: s, limits: limits, account: account, ctx: ctx, cancel: cancel, w: w,
 		control: http.NewResponseController(w), body: r.Body,
@@ -106,6 +109,9 @@ func (s *stream) RecvMsg(into any) error {
 	}
 	err := s.receive(into)
 	s.isOver = err != nil || s.limits.IsSingle
+	if s.limits.IsTransient {
+		s.release()
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = s.statusOf(err)
 	}
@@ -142,10 +148,10 @@ func (s *stream) receive(into any) error {
 	return s.decode(message, into)
 }
 
-// reserve reserves memory for a message. A single message does not wait, because others of the connection would wait for
-// its unread bytes: the client repeats the call.
+// reserve reserves memory for a message. A single message waits only for transient ones, because others of the
+// connection wait for its unread bytes: the client repeats the call.
 func (s *stream) reserve(size int) (err error) {
-	if s.limits.IsSingle {
+	if s.limits.IsSingle && !s.limits.IsTransient {
 		if s.current = s.server.options.Received.tryReserve(s.account, size); s.current == nil {
 			return status.Error(codes.Unavailable, "too many large messages")
 		}
@@ -266,7 +272,7 @@ func (s *stream) SendMsg(m any) error {
 		}
 	}
 	binary.BigEndian.PutUint32(text[1:], uint32(size))
-	if size > largeResponse {
+	if size > largeResponse || s.limits.isCall {
 		_ = s.control.SetWriteDeadline(time.Now().Add(sendTimeout)) // The error means that the request has ended.
 		defer func() { _ = s.control.SetWriteDeadline(time.Time{}) }()
 	}

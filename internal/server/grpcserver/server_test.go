@@ -26,8 +26,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
+	"github.com/kedify/argo-rollouts-plugin/internal/server/grpcserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/leak"

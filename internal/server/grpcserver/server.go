@@ -1,16 +1,20 @@
 package grpcserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,7 +23,6 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
@@ -57,6 +60,17 @@ type Options struct {
 	AccountOf func(peer netip.Addr) string
 	// MaxStreams limits the streams of one address; 0 means DefaultMaxStreams.
 	MaxStreams int
+	// MaxPushes limits the streams of all addresses whose methods send several responses to one request, and MaxCalls
+	// the calls with one request and one response. Above a limit, an address with fewer of them replaces those of the
+	// address that has the most, except the streams of an address with at most three quarters of MaxPushes. 0 means no limit.
+	MaxPushes, MaxCalls int
+	// PerConnection limits the streams of a connection; 0 means StreamsPerConnection.
+	PerConnection int
+	// Header limits the headers of a stream in bytes, and Window is the flow control window of a connection; 0 means the
+	// default.
+	Header, Window int
+	// Intercept is called for each call with one request and one response; nil for none.
+	Intercept grpc.UnaryServerInterceptor
 	// Received is the Budget of messages; nil means the default.
 	Received *Budget
 	// PingInterval is the time without a frame after which a connection is pinged; 0 means DefaultPingInterval.
@@ -75,6 +89,12 @@ type Limits struct {
 	Repeated int
 	// IsSingle means that a stream must end after one message.
 	IsSingle bool
+	// IsTransient means that the handler keeps nothing of a message and of the headers: the reservation ends when the
+	// message is decoded, so messages wait for theirs. Metadata is not available.
+	IsTransient bool
+
+	// isCall means that the handler sends one response at once, and isPush that it answers one message by several.
+	isCall, isPush bool
 }
 
 // standardLimits returns the limits of methods without limits of their own, which are those for other replicas.
@@ -86,7 +106,7 @@ type method struct {
 	limits Limits
 }
 
-// Server serves methods. Make it with New. It implements grpc.ServiceRegistrar, for services with streams only.
+// Server serves methods. Make it with New. It implements grpc.ServiceRegistrar.
 type Server struct {
 	options Options
 	http    http.Server
@@ -94,6 +114,9 @@ type Server struct {
 
 	mu      sync.Mutex
 	streams map[netip.Addr]int // of each address
+
+	pushes, calls *fairLimit
+	refusing      atomic.Int64 // streams that end because of a limit
 }
 
 // New returns a Server without methods.
@@ -107,6 +130,8 @@ func New(options Options) *Server {
 	if options.Received == nil {
 		options.Received = NewBudget(defaultReceived, defaultReceivedPerAccount)
 	}
+	options.PerConnection = cmp.Or(options.PerConnection, StreamsPerConnection)
+	options.Header, options.Window = cmp.Or(options.Header, maxHeader), cmp.Or(options.Window, connectionWindow)
 	if options.PingInterval == 0 {
 		options.PingInterval = DefaultPingInterval
 	}
@@ -114,17 +139,18 @@ func New(options Options) *Server {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
 	s := &Server{options: options, methods: map[string]method{}, streams: map[netip.Addr]int{}}
+	s.pushes, s.calls = newFairLimit(options.MaxPushes, options.MaxPushes/4*3), newFairLimit(options.MaxCalls, 0)
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	protocols.SetHTTP2(true) // for connections that a transport.Listener returns as *tls.Conn
 	s.http = http.Server{
-		Handler: s, Protocols: protocols, ConnContext: transport.ConnContext,
-		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: s, Protocols: protocols, ConnContext: connContext,
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: options.Header,
 		ErrorLog: slog.NewLogLogger(options.Logger.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams:          StreamsPerConnection,
+			MaxConcurrentStreams:          options.PerConnection,
 			MaxReceiveBufferPerStream:     streamWindow,
-			MaxReceiveBufferPerConnection: connectionWindow,
+			MaxReceiveBufferPerConnection: options.Window,
 			MaxReadFrameSize:              maxFrame,
 			SendPingTimeout:               options.PingInterval,
 			PingTimeout:                   pingTimeout,
@@ -134,24 +160,40 @@ func New(options Options) *Server {
 	return s
 }
 
-// RegisterService implements grpc.ServiceRegistrar for services between replicas of this program, whose messages are
-// short. It ignores calls that are not described as streams.
+// RegisterService implements grpc.ServiceRegistrar for services with short messages, such as those between replicas of
+// this program.
 func (s *Server) RegisterService(service *grpc.ServiceDesc, implementation any) {
 	s.RegisterWithLimits(service, implementation, nil)
 }
 
 // RegisterWithLimits is RegisterService with limits by the name of the method.
 func (s *Server) RegisterWithLimits(service *grpc.ServiceDesc, implementation any, limits map[string]Limits) {
-	for _, described := range service.Streams {
-		own, hasOwn := limits[described.StreamName]
+	add := func(name string, change func(*Limits), handle func(grpc.ServerStream) error) {
+		own, hasOwn := limits[name]
 		if !hasOwn {
 			own = standardLimits()
 		}
-		s.methods["/"+service.ServiceName+"/"+described.StreamName] = method{
-			handle: func(stream grpc.ServerStream) error { return described.Handler(implementation, stream) }, limits: own,
-		}
+		change(&own)
+		s.methods["/"+service.ServiceName+"/"+name] = method{handle: handle, limits: own}
+	}
+	for _, described := range service.Streams {
+		isPush := described.ServerStreams && !described.ClientStreams
+		add(described.StreamName, func(own *Limits) { own.isPush = isPush }, func(stream grpc.ServerStream) error { return described.Handler(implementation, stream) })
+	}
+	for _, described := range service.Methods {
+		add(described.MethodName, func(own *Limits) { own.IsSingle, own.isCall = true, true },
+			func(stream grpc.ServerStream) error {
+				response, err := described.Handler(implementation, stream.Context(), stream.RecvMsg, s.options.Intercept)
+				if err != nil {
+					return err
+				}
+				return stream.SendMsg(response)
+			})
 	}
 }
+
+// Methods returns the paths of the served methods, sorted.
+func (s *Server) Methods() []string { return slices.Sorted(maps.Keys(s.methods)) }
 
 // Serve serves a listener until Stop or GracefulStop. It always closes the listener.
 func (s *Server) Serve(listener net.Listener) error {
@@ -181,9 +223,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if hasHeaders {
 		prefix = http.TrailerPrefix
 	}
-	result := status.Convert(err)
+	result, isStatus := status.FromError(err)
+	if !isStatus {
+		result = status.FromContextError(err)
+	}
 	w.Header().Set(prefix+"Grpc-Status", strconv.Itoa(int(result.Code())))
-	w.Header().Set(prefix+"Grpc-Message", EncodeMessage(result.Message()))
+	w.Header().Set(prefix+"Grpc-Message", EncodeMessage(fmt.Sprintf("%.2000s", result.Message())))
 }
 
 // serve calls the handler of a stream, and reports whether the peer has received headers. The error is a gRPC status.
@@ -197,10 +242,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) (hasHeaders bool,
 	}
 	from, err := server.PeerAddress(r.RemoteAddr)
 	if err == nil { // Otherwise it is not TCP, which only tests use.
-		if !s.enter(from) {
-			return false, status.Errorf(codes.ResourceExhausted, "the address %s has %d streams", from, s.options.MaxStreams)
+		leave, err := s.enter(from, called.limits, r)
+		if err != nil {
+			s.refuse(r)
+			return false, err
 		}
-		defer s.leave(from)
+		defer leave()
 	}
 	stream := newStream(s, called.limits, s.options.AccountOf(from), w, r)
 	defer stream.end()
@@ -224,26 +271,6 @@ func (s *Server) handle(called method, stream *stream) error {
 	return err
 }
 
-// enter counts a stream of an address, and reports whether the address may have another one.
-func (s *Server) enter(from netip.Addr) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.streams[from] >= s.options.MaxStreams {
-		return false
-	}
-	s.streams[from]++
-	return true
-}
-
-// leave ends what enter has begun.
-func (s *Server) leave(from netip.Addr) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.streams[from]--; s.streams[from] == 0 {
-		delete(s.streams, from)
-	}
-}
-
 // peerAddr is the address of a peer as in http.Request.RemoteAddr.
 type peerAddr string
 
@@ -251,13 +278,30 @@ func (a peerAddr) Network() string { return "tcp" }
 func (a peerAddr) String() string  { return string(a) }
 
 // callContext returns the context of a stream with what gRPC adds: its peer and its metadata.
-func callContext(r *http.Request) context.Context {
+func callContext(r *http.Request, limits Limits) context.Context {
 	received := metadata.MD{}
-	for name, values := range r.Header {
-		received[strings.ToLower(name)] = values
+	if !limits.IsTransient {
+		for name, values := range r.Header {
+			received[strings.ToLower(name)] = values
+		}
 	}
 	ctx := metadata.NewIncomingContext(r.Context(), received)
 	return peer.NewContext(ctx, &peer.Peer{Addr: peerAddr(r.RemoteAddr)})
+}
+
+// withDeadline adds the deadline of the header Grpc-Timeout to a context: at most 8 digits and a unit.
+func withDeadline(ctx context.Context, text string) (context.Context, context.CancelFunc) {
+	units := map[string]time.Duration{
+		"H": time.Hour, "M": time.Minute, "S": time.Second, "m": time.Millisecond, "u": time.Microsecond, "n": time.Nanosecond,
+	}
+	if len(text) >= 2 && len(text) <= 9 {
+		last := len(text) - 1
+		count, err := strconv.ParseUint(text[:last], 10, 32)
+		if unit := units[text[last:]]; err == nil && unit > 0 && (unit < time.Hour || count < 1_000_000) {
+			return context.WithTimeout(ctx, time.Duration(count)*unit)
+		}
+	}
+	return context.WithCancel(ctx)
 }
 
 // EncodeMessage encodes text for the trailer Grpc-Message: printable ASCII, the rest percent-encoded.

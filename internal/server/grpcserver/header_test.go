@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/grpcserver"
+	"github.com/kedify/argo-rollouts-plugin/internal/server/grpcserver"
 )
 
 // TestLargeHeaders opens streams with headers below and above the limit of 64 KiB, in several frames. A stream above it
