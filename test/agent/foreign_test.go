@@ -59,13 +59,13 @@ func emptyCluster(t *testing.T) (folder string) {
 // meanwhile, so tests that call this function are not parallel.
 func clusterOfItsOwn(t *testing.T) (folder string) {
 	t.Helper()
-	folder = emptyCluster(t)
+	folder = clusterWithoutRoles(t)
 	applyFiles(t, "", manifests+"agent/rbac.yaml")
 	return folder
 }
 
-// emptyCluster is clusterOfItsOwn without the roles of the agent.
-func emptyCluster(t *testing.T) (folder string) {
+// clusterWithoutRoles is clusterOfItsOwn without the roles of the agent.
+func clusterWithoutRoles(t *testing.T) (folder string) {
 	t.Helper()
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	folder = t.TempDir()

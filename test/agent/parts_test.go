@@ -29,7 +29,7 @@ func TestPartsOff(t *testing.T) {
 	} {
 		t.Run(test.golden, func(t *testing.T) {
 			roles, flags := renderedAgent(t, test.golden)
-			folder := emptyCluster(t)
+			folder := clusterWithoutRoles(t)
 			applyFiles(t, "", append(gatewayAPI(), manifests+"crd/http.keda.sh_httpscaledobjects.yaml")...)
 			apply(t, "", roles...)
 			agent, ports, err := shared.start(t.Context(), folder, flags...)

@@ -14,7 +14,7 @@ import (
 )
 
 // TestNetworkPolicies: an API server accepts the policies of config and of the chart. No network plugin enforces them
-// here; TestNetworkPolicies in config compares whom they admit.
+// here; TestNetworkPolicies in config compares the admitted clients.
 func TestNetworkPolicies(t *testing.T) {
 	t.Parallel()
 	const folder, rendered = "../../config/network-policies/", "../chart/testdata/restricted-network/rendered.yaml"
