@@ -19,14 +19,29 @@ import (
 // component.
 const anyone, pod = "anyone", "a Pod"
 
-// clients returns the labels of Pods that connect to a component, by name. KEDA's manifests and its chart set the label
-// of keda-operator.
-func clients(t *testing.T) map[string]labels.Set {
+// client is a Pod that connects to a component.
+type client struct {
+	namespace string
+	labels    labels.Set
+}
+
+// clients returns the Pods that connect to a component, by name, and a tenant's Pods with the labels of others. KEDA's
+// manifests and its chart set the label of keda-operator.
+func clients(t *testing.T) map[string]client {
 	t.Helper()
-	all := map[string]labels.Set{"keda-operator": {"app": "keda-operator"}, pod: {"app": "another"}}
-	for name, c := range components(t) {
-		all[name] = c.deployment.Spec.Template.Labels
+	all := map[string]client{
+		pod: {"team", labels.Set{"app": "another"}}, "keda-operator": {"keda", labels.Set{"app": "keda-operator"}},
+		"a tenant's keda-operator": {"team", labels.Set{"app": "keda-operator"}},
 	}
+	for name, c := range components(t) {
+		all[name] = client{"keda", c.deployment.Spec.Template.Labels}
+		if name != "kedify-proxy" {
+			all["a tenant's "+name] = client{"team", c.deployment.Spec.Template.Labels}
+		}
+	}
+	proxy := all["kedify-proxy"]
+	proxy.namespace = "team"
+	all["kedify-proxy"] = proxy
 	return all
 }
 
@@ -43,7 +58,10 @@ func allowed(t *testing.T, policy networkingv1.NetworkPolicy, port int32) []stri
 		}
 		for _, peer := range rule.From {
 			for name, client := range clients(t) {
-				if matches(t, peer.PodSelector, client) {
+				isInside := peer.NamespaceSelector == nil && client.namespace == policy.Namespace
+				inNamespace := labels.Set{"kubernetes.io/metadata.name": client.namespace}
+				if (isInside || peer.NamespaceSelector != nil && matches(t, peer.NamespaceSelector, inNamespace)) &&
+					matches(t, peer.PodSelector, client.labels) {
 					found[name] = true
 				}
 			}
@@ -52,7 +70,7 @@ func allowed(t *testing.T, policy networkingv1.NetworkPolicy, port int32) []stri
 	return slices.Sorted(maps.Keys(found))
 }
 
-// matches reports whether the Pod selector of a peer selects a client. A peer without one selects every Pod.
+// matches reports whether a selector of a peer selects labels. A peer without a Pod selector selects every Pod.
 func matches(t *testing.T, selector *metav1.LabelSelector, client labels.Set) bool {
 	t.Helper()
 	if selector == nil {
@@ -69,7 +87,7 @@ func matches(t *testing.T, selector *metav1.LabelSelector, client labels.Set) bo
 // network.
 func TestNetworkPolicies(t *testing.T) {
 	t.Parallel()
-	everyPod := []string{pod, "agent", "interceptor", "keda-operator", "kedify-proxy", "scaler"}
+	everyPod := slices.Sorted(maps.Keys(clients(t)))
 	open := []string{anyone}
 	for name, want := range map[string]map[int32][]string{
 		"interceptor": {

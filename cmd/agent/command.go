@@ -26,7 +26,9 @@ type settings struct {
 	scalerAddress string
 
 	autowire         bool
+	restoreBackends  bool
 	autowireCoolDown time.Duration
+	referenceGrants  bool
 
 	installProxies    bool
 	proxyImage        string
@@ -109,8 +111,13 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.autowire, "autowire", true,
 		"point backends of Ingresses and HTTPRoutes at the proxies; "+
 			"false restores all original backends: set it before you remove the agent")
+	flags.BoolVar(&s.restoreBackends, "restore-backends", true,
+		"with --autowire=false, restore all original backends; false leaves wired backends as they are, "+
+			"and needs no permission for Ingresses and HTTPRoutes")
 	flags.DurationVar(&s.autowireCoolDown, "autowire-cool-down", 30*time.Second,
 		"`time` after Service kedify-proxy lost its last ready endpoint until backends may point to it again")
+	flags.BoolVar(&s.referenceGrants, "reference-grants", true,
+		"create ReferenceGrants for the shared proxies; false only reads those that you create")
 
 	s.addProxyFlags(flags)
 	s.addInterceptorFlags(flags)
@@ -204,6 +211,9 @@ func (s *settings) proxySettings() (parsed proxies.Settings, err error) {
 	}
 	return parsed, nil
 }
+
+// accessesRoutes reports whether the agent reads and writes Ingresses and HTTPRoutes.
+func (s *settings) accessesRoutes() bool { return s.autowire || s.restoreBackends }
 
 // errSetting is the error of an invalid flag value.
 var errSetting = errors.New("invalid setting")

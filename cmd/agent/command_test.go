@@ -14,7 +14,7 @@ import (
 func TestSettings(t *testing.T) {
 	standard := settings{
 		scalerAddress: "keda-add-ons-http-external-scaler.keda:9090",
-		autowire:      true, autowireCoolDown: 30 * time.Second,
+		autowire:      true, autowireCoolDown: 30 * time.Second, restoreBackends: true, referenceGrants: true,
 		installProxies: true, proxyReplicas: 1, proxyRemovalDelay: time.Minute,
 		webhookAddress: ":9443", webhookSecret: "kedify-http-agent-webhook", webhookName: "kedify-http-agent",
 		healthAddress: ":8081", metricsAddress: ":2223", podNamespace: "keda",
@@ -51,6 +51,10 @@ func TestSettings(t *testing.T) {
 		"the address of the Pod": {
 			environment: map[string]string{"POD_IP": "2001:db8::1"},
 			want:        changed(func(s *settings) { s.podIP = "2001:db8::1" }),
+		},
+		"no permission for routes": {
+			args: []string{"--autowire=false", "--restore-backends=false", "--reference-grants=false"},
+			want: changed(func(s *settings) { s.autowire, s.restoreBackends, s.referenceGrants = false, false, false }),
 		},
 		"TLS to the interceptor": {
 			environment: map[string]string{"KEDIFY_AGENT_INTERCEPTOR_TLS_SECRET": "tls"},

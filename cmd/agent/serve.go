@@ -160,6 +160,18 @@ func (p *process) runControllers(ctx context.Context) error {
 	if err := p.addProxyController(statusSchema); err != nil {
 		return err
 	}
+	if err := p.addAutowireController(statusSchema); err != nil {
+		return err
+	}
+	close(p.installed)
+	return p.manager.Start(ctx)
+}
+
+// addAutowireController adds the autowire controller, unless the agent neither wires nor restores backends.
+func (p *process) addAutowireController(statusSchema *crd.Published) error {
+	if !p.settings.accessesRoutes() {
+		return nil
+	}
 	autowirer := &controllers.AutowireReconciler{
 		Client:          p.manager.GetClient(),
 		APIReader:       p.manager.GetAPIReader(),
@@ -170,13 +182,10 @@ func (p *process) runControllers(ctx context.Context) error {
 		Disabled:        !p.settings.autowire,
 		SharedNamespace: p.settings.podNamespace,
 		Namespaces:      p.settings.namespaces,
+		ReadsGrantsOnly: !p.settings.referenceGrants,
 		StatusSchema:    statusSchema,
 	}
-	if err := autowirer.SetupWithManager(p.manager); err != nil {
-		return err
-	}
-	close(p.installed)
-	return p.manager.Start(ctx)
+	return autowirer.SetupWithManager(p.manager)
 }
 
 // addProxyController adds the proxy controller, unless it is disabled.
@@ -196,6 +205,7 @@ func (p *process) addProxyController(statusSchema *crd.Published) error {
 		Settings:     chosen,
 		RemovalDelay: p.settings.proxyRemovalDelay,
 		Namespaces:   p.settings.namespaces,
+		IgnoreRoutes: !p.settings.accessesRoutes(),
 		StatusSchema: statusSchema,
 	}
 	if p.issuer != nil {

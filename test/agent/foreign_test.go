@@ -59,6 +59,14 @@ func emptyCluster(t *testing.T) (folder string) {
 // meanwhile, so tests that call this function are not parallel.
 func clusterOfItsOwn(t *testing.T) (folder string) {
 	t.Helper()
+	folder = clusterWithoutRoles(t)
+	applyFiles(t, "", manifests+"agent/rbac.yaml")
+	return folder
+}
+
+// clusterWithoutRoles is clusterOfItsOwn without the roles of the agent.
+func clusterWithoutRoles(t *testing.T) (folder string) {
+	t.Helper()
 	binaries, err := apiserver.FromEnvironment(os.Getenv)
 	folder = t.TempDir()
 	state := filepath.Join(folder, "state")
@@ -82,7 +90,7 @@ func clusterOfItsOwn(t *testing.T) (folder string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	applyFiles(t, "", manifests+"interceptor/namespace.yaml", manifests+"agent/rbac.yaml",
+	applyFiles(t, "", manifests+"interceptor/namespace.yaml",
 		filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"))
 	return folder
 }

@@ -20,6 +20,8 @@ func goldens() map[string]string {
 		"permissive":          "keda",
 		"restricted-network":  "http-canary",
 		"no-autowire":         "keda",
+		"without-autowire":    "keda",
+		"without-proxies":     "keda",
 		"existing-crd":        "kedify",
 		"air-gapped-registry": "keda",
 		"one-namespace":       "shop",

@@ -65,8 +65,10 @@ type AutowireReconciler struct {
 	SharedNamespace string
 	// Namespaces are the watched namespaces; an empty list means all.
 	Namespaces []string
+	// ReadsGrantsOnly means that the agent creates and deletes no ReferenceGrants: users do.
+	ReadsGrantsOnly bool
 	// ListGrants lists the ReferenceGrants of SharedNamespace. synced is false until they have been read.
-	// SetupWithManager sets it.
+	// SetupWithManager sets it; nil means that no object of Namespaces uses the shared fleet.
 	ListGrants func(context.Context) (grants []apis.ReferenceGrant, synced bool, err error)
 	// ProbeProxies keeps a connection to each proxy of a namespace and returns those that are gone.
 	// SetupWithManager sets it; nil disables probing.
@@ -286,19 +288,18 @@ func isNewProblem(before, after *metav1.Condition) bool {
 // changes. HTTPRoutes, BackendTLSPolicies and Rollouts are watched as soon as they are installed, and
 // BackendTLSPolicies and IngressClasses as soon as the agent has the permission.
 func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
-	grants, err := newGrants(mgr, a.SharedNamespace)
-	if err != nil {
-		return err
-	}
-	a.ListGrants = listGrants(grants)
 	if err := a.cacheInputs(mgr); err != nil {
 		return err
 	}
 	prober, ended := newProber()
 	a.ProbeProxies = prober.Watch
 	isChanged := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
-	running, err := ctrl.NewControllerManagedBy(mgr).
-		Named("autowire").
+	chosen := ctrl.NewControllerManagedBy(mgr).Named("autowire")
+	setUpGrants, err := a.watchGrants(mgr, chosen)
+	if err != nil {
+		return err
+	}
+	running, err := chosen.
 		Watches(&networkingv1.Ingress{}, enqueueNamespaces(ownNamespace), builder.WithPredicates(isChanged)).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, enqueueNamespaces(ownNamespace),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: targetChanged(a.SharedNamespace)})).
@@ -309,7 +310,6 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&discoveryv1.EndpointSlice{}, a.enqueueProxyUsers()).
 		Watches(&appsv1.Deployment{}, a.enqueueProxyUsers(),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: terminationChanged})).
-		WatchesRawSource(source.Channel(grants.changed, enqueueNamespaces(grantedNamespaces))).
 		WatchesRawSource(source.Channel(ended, a.enqueueProxyUsers())).
 		WatchesRawSource(source.Channel(a.classes.changed, handler.EnqueueRequestsFromMapFunc(a.ingressNamespaces))).
 		WatchesRawSource(source.Channel(a.policies.changed, handler.EnqueueRequestsFromMapFunc(a.policyNamespaces))).
@@ -324,7 +324,7 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 	optional := &optionalKinds{manager: mgr, controller: running}
 	a.IsInstalled = optional.isInstalled
 	return errors.Join(
-		mgr.Add(prober), grants.setUp(),
+		mgr.Add(prober), setUpGrants(),
 		a.classes.setUp(), a.policies.setUp(), a.alphaPolicies.setUpUnless(a.policies), // in this order
 		optional.watch(apis.RolloutKind(), &apis.Rollout{}, enqueueNamespaces(routedNamespaces),
 			predicate.Funcs{UpdateFunc: routingChanged}),

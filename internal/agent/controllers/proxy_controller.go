@@ -74,6 +74,9 @@ type ProxyReconciler struct {
 	CAChanged <-chan event.GenericEvent
 	// Namespaces are the namespaces in which proxies are installed; an empty list means all.
 	Namespaces []string
+	// IgnoreRoutes means that no Ingress and no HTTPRoute counts as a user of proxies, and that the agent needs no
+	// permission for them.
+	IgnoreRoutes bool
 	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute. SetupWithManager sets it.
 	IsInstalled func(schema.GroupVersionKind) bool
 	// StatusSchema is the schema of the status of HTTPScaledObjects, nil if it is unknown.
@@ -180,6 +183,9 @@ func (p *ProxyReconciler) autoscaler(ctx context.Context, namespace string) (*un
 // isWired reports whether an Ingress or HTTPRoute has backends that the AutowireReconciler pointed at the proxies
 // of a namespace. HTTPRoutes of every namespace may reference the shared fleet.
 func (p *ProxyReconciler) isWired(ctx context.Context, namespace string) (bool, error) {
+	if p.IgnoreRoutes {
+		return false, nil
+	}
 	var ingresses networkingv1.IngressList
 	var routes apis.HTTPRouteList
 	inside := client.InNamespace(namespace)
@@ -352,10 +358,12 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 	if p.CAChanged != nil {
 		chosen = chosen.WatchesRawSource(source.Channel(p.CAChanged, handler.EnqueueRequestsFromMapFunc(p.withBootstrap)))
 	}
+	if !p.IgnoreRoutes {
+		chosen = chosen.Watches(&networkingv1.Ingress{}, inside, builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
+	}
 	running, err := chosen.
 		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, fleet, builder.WithPredicates(predicate.Funcs{UpdateFunc: needChanged})).
-		Watches(&networkingv1.Ingress{}, inside, builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&discoveryv1.EndpointSlice{}, inside).
 		Watches(&corev1.Service{}, inside, builder.WithPredicates(isProxyService)).
 		Watches(&corev1.ConfigMap{}, inside).
@@ -369,16 +377,22 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("set up the proxy controller: %w", err)
 	}
+	if p.IgnoreRoutes {
+		return nil
+	}
 	optional := &optionalKinds{manager: mgr, controller: running}
 	p.IsInstalled = optional.isInstalled
-	wired := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
-		route, ok := object.(*apis.HTTPRoute)
-		if !ok {
-			return nil
-		}
-		return p.requests(autowire.ProxyNamespaces(route)...)
-	})
-	return optional.watch(apis.HTTPRouteKind(), &apis.HTTPRoute{}, wired, predicate.AnnotationChangedPredicate{})
+	return optional.watch(apis.HTTPRouteKind(), &apis.HTTPRoute{}, handler.EnqueueRequestsFromMapFunc(p.wired),
+		predicate.AnnotationChangedPredicate{})
+}
+
+// wired returns the requests for the namespaces whose proxies an HTTPRoute references.
+func (p *ProxyReconciler) wired(_ context.Context, object client.Object) []reconcile.Request {
+	route, ok := object.(*apis.HTTPRoute)
+	if !ok {
+		return nil
+	}
+	return p.requests(autowire.ProxyNamespaces(route)...)
 }
 
 // requests returns the requests for those of the namespaces in which proxies are installed.

@@ -11,10 +11,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
@@ -24,6 +26,26 @@ import (
 // newGrants returns the cache of the ReferenceGrants of one namespace. The agent has no permission for others.
 func newGrants(mgr manager.Manager, namespace string) (*kindCache, error) {
 	return newKindCache(mgr, apis.ReferenceGrantKind(), &apis.ReferenceGrant{}, []string{namespace})
+}
+
+// watchGrants makes the controller watch the ReferenceGrants of the shared fleet, and sets ListGrants, unless the agent
+// does not serve the namespace of that fleet. setUp starts the watch.
+func (a *AutowireReconciler) watchGrants(mgr manager.Manager, controller *builder.Builder) (setUp func() error, err error) {
+	if !a.servesShared() {
+		return func() error { return nil }, nil
+	}
+	grants, err := newGrants(mgr, a.SharedNamespace)
+	if err != nil {
+		return nil, err
+	}
+	a.ListGrants = listGrants(grants)
+	controller.WatchesRawSource(source.Channel(grants.changed, enqueueNamespaces(grantedNamespaces)))
+	return grants.setUp, nil
+}
+
+// servesShared reports whether the agent serves the namespace of the shared fleet.
+func (a *AutowireReconciler) servesShared() bool {
+	return a.SharedNamespace != "" && (len(a.Namespaces) == 0 || slices.Contains(a.Namespaces, a.SharedNamespace))
 }
 
 // listGrants returns AutowireReconciler.ListGrants from a cache.
@@ -71,8 +93,7 @@ func (a *AutowireReconciler) enqueueProxyUsers() handler.EventHandler {
 
 // shared reads the state of the shared fleet.
 func (a *AutowireReconciler) shared(ctx context.Context) (state autowire.Shared, err error) {
-	isWatched := len(a.Namespaces) == 0 || slices.Contains(a.Namespaces, a.SharedNamespace)
-	if a.SharedNamespace == "" || !isWatched || a.ListGrants == nil || !a.IsInstalled(apis.HTTPRouteKind()) {
+	if !a.servesShared() || a.ListGrants == nil || !a.IsInstalled(apis.HTTPRouteKind()) {
 		return state, nil
 	}
 	state.Namespace = a.SharedNamespace
@@ -105,6 +126,10 @@ func (a *AutowireReconciler) plan(
 	plan, err = namespace.Plan()
 	if err != nil {
 		return plan, nil, err
+	}
+	if a.ReadsGrantsOnly {
+		plan.Grant.Apply, plan.Grant.Delete = nil, nil
+		return plan, nil, nil
 	}
 	if grantErr = a.grant(ctx, plan.Grant); grantErr == nil || apierrors.IsConflict(grantErr) && plan.Grant.Delete != nil {
 		return plan, grantErr, nil

@@ -65,7 +65,7 @@ func underscoreActions() map[string]corev3.HttpProtocolOptions_HeadersWithUnders
 // slashActions returns Envoy's actions on escaped slashes. IMPLEMENTATION_SPECIFIC_DEFAULT keeps them.
 func slashActions() map[string]hcmv3.HttpConnectionManager_PathWithEscapedSlashesAction {
 	return map[string]hcmv3.HttpConnectionManager_PathWithEscapedSlashesAction{
-		Keep:     hcmv3.HttpConnectionManager_IMPLEMENTATION_SPECIFIC_DEFAULT,
+		Keep:     hcmv3.HttpConnectionManager_KEEP_UNCHANGED,
 		Reject:   hcmv3.HttpConnectionManager_REJECT_REQUEST,
 		Redirect: hcmv3.HttpConnectionManager_UNESCAPE_AND_REDIRECT,
 		Unescape: hcmv3.HttpConnectionManager_UNESCAPE_AND_FORWARD,

@@ -35,7 +35,7 @@ func TestStrictness(t *testing.T) {
 		options translate.Options
 		clients configured
 	}{
-		"the defaults": {holdOptions(), configured{}},
+		"the defaults": {holdOptions(), configured{slashes: hcmv3.HttpConnectionManager_KEEP_UNCHANGED}},
 		"strict":       {options, strict},
 	} {
 		for listener, manager := range managersOf(t, want.options) {
