@@ -134,9 +134,9 @@ func TestUnaffectedHostsBelowAWildcard(t *testing.T) {
 	}
 }
 
-// TestOwnersSurviveARestart changes random objects, many of them invalid, and compares the owners that a Resolver reports
-// with those of Build without published Routes, as after a restart: who owns a host is a function of the stored objects
-// alone.
+// TestOwnersSurviveARestart changes random objects, many of them invalid, and compares the owners that a Resolver
+// reports with those of Build without published Routes, as after a restart: who owns a host is a function of the stored
+// objects alone.
 func TestOwnersSurviveARestart(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(60) {

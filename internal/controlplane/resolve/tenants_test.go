@@ -176,13 +176,16 @@ func TestAHostOfTheSharedFleetBelongsToOneNamespace(t *testing.T) {
 			map[string]string{"shop/shop": httpv1alpha1.ReasonInvalidHeaders, "evil/x": conflict},
 		},
 		"an object that cannot be parsed owns the hosts that it names": {
-			[]*httpv1alpha1.HTTPScaledObject{unreadable(claimOf("shop", "shop", 1, "shop.test")), claimOf("evil", "x", 2, "shop.test")},
+			[]*httpv1alpha1.HTTPScaledObject{
+				unreadable(claimOf("shop", "shop", 1, "shop.test")), claimOf("evil", "x", 2, "shop.test"),
+			},
 			nil,
 			map[string]string{"shop/shop": httpv1alpha1.ReasonInvalidSpec, "evil/x": conflict},
 		},
 		"an invalid fleet does not release hosts": {
 			[]*httpv1alpha1.HTTPScaledObject{
-				inFleet("shred", kit.NewScaledObject("shop", "shop", "shop", 1, "shop.test")), claimOf("evil", "x", 2, "shop.test"),
+				inFleet("shred", kit.NewScaledObject("shop", "shop", "shop", 1, "shop.test")),
+				claimOf("evil", "x", 2, "shop.test"),
 			},
 			[]string{"shop.test/ shop/shop"}, // in the fleet of its namespace
 			map[string]string{"shop/shop": httpv1alpha1.ReasonInvalidFleet, "evil/x": conflict},
@@ -387,8 +390,10 @@ func TestARemovedHostIsReleased(t *testing.T) {
 	inputs.Published, _ = resolve.Build(inputs)
 	moved := withHeader("not a header", claimOf("shop", "shop", 1, "new.test"))
 	inputs.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{moved}
-	expectServed(t, inputs, []string{"shop.test/ shop/shop"}, map[string]string{"shop/shop": httpv1alpha1.ReasonInvalidHeaders})
-	inputs.ScaledObjects = append(inputs.ScaledObjects, claimOf("evil", "x", 2, "shop.test"), claimOf("evil", "y", 3, "new.test"))
+	expectServed(t, inputs, []string{"shop.test/ shop/shop"},
+		map[string]string{"shop/shop": httpv1alpha1.ReasonInvalidHeaders})
+	inputs.ScaledObjects = append(inputs.ScaledObjects,
+		claimOf("evil", "x", 2, "shop.test"), claimOf("evil", "y", 3, "new.test"))
 	expectServed(t, inputs, []string{"shop.test/ evil/x"}, map[string]string{
 		"shop/shop": httpv1alpha1.ReasonRouteConflict, "evil/y": httpv1alpha1.ReasonRouteConflict,
 		"evil/x": httpv1alpha1.ReasonHostClaimedByOther,
