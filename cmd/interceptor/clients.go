@@ -105,6 +105,7 @@ func (c clients) sources(chosen settings) ingest.Sources {
 		listWatch(c.discovery, newSlice, "endpointslices", chosen.podNamespace,
 			discoveryv1.LabelServiceName+"="+peers.ServiceName),
 	}}
+	sources.ScaledObject = c.scaledObject
 	if chosen.interceptorTLSSecret != "" {
 		sources.Certificate = c.secret(model.Key{Namespace: chosen.podNamespace, Name: chosen.interceptorTLSSecret})
 	}
@@ -125,8 +126,9 @@ func (c clients) sources(chosen settings) ingest.Sources {
 			fields.OneTermEqualSelector(metav1.ObjectNameField, resolve.ProxyService)))
 	}
 	for _, namespace := range namespaces {
-		sources.ScaledObjects = append(sources.ScaledObjects,
-			listWatch(c.scaledObjects, newScaledObject, httpv1alpha1.Resource, namespace, ""))
+		scaledObjects := listWatch(c.scaledObjects, newScaledObject, httpv1alpha1.Resource, namespace, "")
+		scaledObjects.maxBytes = resolve.Options{MaxObjects: chosen.maxObjects}.MaxObjectBytes()
+		sources.ScaledObjects = append(sources.ScaledObjects, scaledObjects)
 		sources.Services = append(sources.Services, listWatch(c.core, newService, "services", namespace, ""))
 		sources.EndpointSlices = append(sources.EndpointSlices,
 			listWatch(c.discovery, newSlice, "endpointslices", namespace, ""))
@@ -135,6 +137,12 @@ func (c clients) sources(chosen settings) ingest.Sources {
 		}
 	}
 	return sources
+}
+
+// scaledObject returns a list and watch of one HTTPScaledObject.
+func (c clients) scaledObject(key model.Key) cache.ListerWatcherWithContext {
+	return cache.NewListWatchFromClient(c.scaledObjects, httpv1alpha1.Resource, key.Namespace,
+		fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name))
 }
 
 // page returns a list and watch of one ConfigMap with the label of waiting pages.

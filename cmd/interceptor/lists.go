@@ -28,6 +28,8 @@ type streamed struct {
 	client                      rest.Interface
 	resource, namespace, labels string
 	newObject                   func() object
+	// maxBytes is the bound of ingest.NewListTrimmer.
+	maxBytes int
 }
 
 // listWatch returns a list and watch of the objects with a label selector, of all objects if it is empty.
@@ -35,7 +37,7 @@ func listWatch(client rest.Interface, newObject func() object, resource, namespa
 	return streamed{
 		cache.NewFilteredListWatchFromClient(client, resource, namespace,
 			func(options *metav1.ListOptions) { options.LabelSelector = labels }),
-		client, resource, namespace, labels, newObject,
+		client, resource, namespace, labels, newObject, 0,
 	}
 }
 
@@ -48,13 +50,13 @@ func (s streamed) ListWithContext(ctx context.Context, options metav1.ListOption
 		return nil, err
 	}
 	defer body.Close()
-	list := new(corev1.List)
+	list, trimmer := new(corev1.List), ingest.NewListTrimmer(s.maxBytes)
 	list.ListMeta, err = kube.DecodePage(body, func(item []byte) error {
 		object := s.newObject()
 		if err := json.Unmarshal(item, object); err != nil {
 			return err
 		}
-		ingest.Trim(object)
+		trimmer.Trim(object)
 		list.Items = append(list.Items, runtime.RawExtension{Object: object})
 		return nil
 	})

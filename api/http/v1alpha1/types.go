@@ -93,6 +93,11 @@ type HTTPScaledObjectSpec struct {
 	// Unreadable lists the fields that failed to decode, with the errors. It is empty for a valid spec. It is not
 	// part of the API: UnmarshalJSON sets it.
 	Unreadable string `json:"-"`
+	// OmittedBytes is the memory that the object takes if the interceptor has omitted its spec to save it, and 0
+	// otherwise. It is not part of the API.
+	OmittedBytes int `json:"-"`
+	// OmittedHosts is the number of hosts of an omitted spec. It is not part of the API.
+	OmittedHosts int `json:"-"`
 }
 
 // Header is a condition on a request header.

@@ -109,6 +109,8 @@ type environment struct {
 	hold                            translate.Hold
 	setCertificate                  func(map[string][]byte) (string, error)
 	resolve                         resolve.Options
+	reads                           []string // the objects that were read again, in order
+	failedReads                     int      // the number of further reads that fail
 	loop                            *ingest.Loop
 	registry                        *prometheus.Registry
 
@@ -206,6 +208,7 @@ func newEnvironment(t *testing.T) *environment {
 func (s *environment) run(t *testing.T) (stop func()) {
 	t.Helper()
 	sources := ingest.Sources{
+		ScaledObject:   s.readOne,
 		ScaledObjects:  []cache.ListerWatcherWithContext{s.scaledObjects},
 		Services:       []cache.ListerWatcherWithContext{s.services},
 		EndpointSlices: []cache.ListerWatcherWithContext{s.slices},

@@ -41,6 +41,9 @@ type Publisher interface {
 
 // Sources are the lists and watches: for each kind one per namespace, or one for all namespaces.
 type Sources struct {
+	// ScaledObject returns the list and watch of one HTTPScaledObject. It is called for objects that were above the bound
+	// of memory of their namespace, and no longer are. nil means that there is no bound.
+	ScaledObject func(model.Key) cache.ListerWatcherWithContext
 	// ScaledObjects, Services and EndpointSlices are the kinds that routing depends on. EndpointSlices include those
 	// of the proxies.
 	ScaledObjects, Services, EndpointSlices []cache.ListerWatcherWithContext
@@ -115,6 +118,7 @@ type Loop struct {
 	changed  chan struct{} // has one element if a store has changed since the last pass
 	seeded   chan struct{} // closed after the first publication
 	observed chan struct{} // closed after the first complete report
+	rereader *rereader     // nil without a bound
 	secrets  secretWatches
 	own      ownCertificate
 	pages    *namedWatches[waitingPage]
@@ -177,11 +181,19 @@ func New(options Options) (*Loop, error) {
 // watch creates the stores and their sources.
 func (l *Loop) watch(sources Sources) {
 	var pools interner
+	maxBytes := l.resolve.MaxObjectBytes()
+	if sources.ScaledObject == nil {
+		maxBytes = 0
+	}
 	for _, listWatch := range sources.ScaledObjects {
 		objects := newStore(pools.reduceScaledObject, isSameScaledObjectRouting, l.wake)
 		objects.versionOf = (*httpv1alpha1.HTTPScaledObject).GetResourceVersion
+		objects.budget = newBudget(maxBytes)
 		l.scaledObjects = append(l.scaledObjects,
 			watchInto(l, gatePublication, httpv1alpha1.Resource, listWatch, &httpv1alpha1.HTTPScaledObject{}, objects))
+	}
+	if maxBytes > 0 {
+		l.watchStubs(sources.ScaledObject)
 	}
 	for _, listWatch := range sources.Services {
 		objects := newStore(pools.reduceService, (*resolve.Service).Equal, l.wake)
@@ -255,6 +267,9 @@ func (l *Loop) Run(ctx context.Context) error {
 	defer group.Wait()
 	for _, s := range l.sources {
 		group.Go(func() { s.run(ctx) })
+	}
+	if l.rereader != nil {
+		group.Go(func() { l.rereader.run(ctx) })
 	}
 	l.wake()
 	pace := newPace(l.interval)

@@ -2,10 +2,13 @@ package ingest
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -20,6 +23,8 @@ type store[T any] struct {
 	isSameRouting func(before, after T) bool
 	// versionOf returns the resource version of an object, "" if it is not stored.
 	versionOf func(T) string
+	// budget, if not nil, bounds the memory of the objects. Only the store of HTTPScaledObjects has one.
+	budget *budget
 	// notify is called after every change without a lock held. It must not block.
 	notify func()
 
@@ -56,11 +61,57 @@ func (s *store[T]) Add(object any) error {
 		return err
 	}
 	s.mu.Lock()
-	s.record(name, reduced, s.objects)
-	s.objects[name] = reduced
+	s.put(name, reduced)
 	s.mu.Unlock()
 	s.notify()
 	return nil
+}
+
+// put stores an object, within the budget. The caller holds the lock.
+func (s *store[T]) put(name model.Key, object T) {
+	stubs := s.withinBudget(s.objects[name], object)
+	if stub, isOver := stubs[name]; isOver {
+		object = stub
+	}
+	s.record(name, object, s.objects)
+	s.objects[name] = object
+	for other, stub := range stubs {
+		if other != name {
+			s.objects[other], s.pending[other] = stub, true
+		}
+	}
+}
+
+// withinBudget records that an object replaces another one, either of which may be the zero value, and returns what to
+// store instead of objects that exceed the budget since. The caller holds the lock.
+func (s *store[T]) withinBudget(before, after T) map[model.Key]T {
+	if s.budget == nil {
+		return nil
+	}
+	old, _ := any(before).(*httpv1alpha1.HTTPScaledObject)
+	now, _ := any(after).(*httpv1alpha1.HTTPScaledObject)
+	replaced := map[model.Key]T{}
+	for whole, stub := range s.budget.replace(old, now) {
+		replaced[keyOf(whole)], _ = any(stub).(T)
+	}
+	return replaced
+}
+
+// restore replaces a stub by the whole object, unless another version was stored meanwhile, which it reports by false.
+func (s *store[T]) restore(name model.Key, stub, object any) bool {
+	_, reduced, err := s.parse(object)
+	if err != nil {
+		return false
+	}
+	s.mu.Lock()
+	current, exists := s.objects[name]
+	isSame := exists && any(current) == stub
+	if isSame {
+		s.put(name, reduced)
+	}
+	s.mu.Unlock()
+	s.notify()
+	return isSame
 }
 
 // Update stores a new version of an object, see cache.ReflectorStore.
@@ -73,6 +124,8 @@ func (s *store[T]) Delete(object any) error {
 		return err
 	}
 	s.mu.Lock()
+	var none T
+	s.withinBudget(s.objects[name], none)
 	delete(s.objects, name)
 	delete(s.routingVersions, name)
 	s.pending[name] = true
@@ -92,6 +145,11 @@ func (s *store[T]) Replace(list []any, _ string) error {
 		objects[name] = reduced
 	}
 	s.mu.Lock()
+	s.budget.reset()
+	for _, object := range slices.Collect(maps.Values(objects)) {
+		var none T
+		maps.Copy(objects, s.withinBudget(none, object))
+	}
 	before := s.objects
 	s.objects = objects
 	s.listed = true

@@ -3,6 +3,7 @@ package resolve
 import (
 	"slices"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -28,7 +29,8 @@ type hostClaims struct {
 	winners, byMatch []model.Route
 }
 
-// claim contains the Routes that one object requests for a host, in the order of their Matches.
+// claim contains the Routes that one object requests for a host, in the order of their Matches. An invalid object may
+// claim a host without a Route.
 type claim struct {
 	claimant
 
@@ -38,18 +40,18 @@ type claim struct {
 // compareClaims orders claims by the age of their objects, oldest first.
 func compareClaims(a, b claim) int { return a.compare(b.claimant) }
 
-// set replaces the claim of an object, or removes it if it has no Routes. It reports whether the claimants changed, on
+// set replaces the claim of an object, or removes it if changed is nil. It reports whether the claimants changed, on
 // which the owners of the host and of the hosts below depend. The caller has to call setOwners and resolveConflicts
 // afterwards.
-func (h *hostClaims) set(changed claim) (isOtherClaimant bool) {
-	index := slices.IndexFunc(h.claims, func(existing claim) bool { return existing.object == changed.object })
-	isOtherClaimant = index < 0 || len(changed.routes) == 0 || !h.claims[index].equal(changed.claimant)
+func (h *hostClaims) set(object model.Key, changed *claim) (isOtherClaimant bool) {
+	index := slices.IndexFunc(h.claims, func(existing claim) bool { return existing.object == object })
+	isOtherClaimant = index < 0 || changed == nil || !h.claims[index].equal(changed.claimant)
 	if index >= 0 {
 		h.claims = slices.Delete(h.claims, index, index+1)
 	}
-	if len(changed.routes) > 0 {
-		at, _ := slices.BinarySearchFunc(h.claims, changed, compareClaims)
-		h.claims = slices.Insert(h.claims, at, changed)
+	if changed != nil {
+		at, _ := slices.BinarySearchFunc(h.claims, *changed, compareClaims)
+		h.claims = slices.Insert(h.claims, at, *changed)
 	}
 	return isOtherClaimant
 }
@@ -128,4 +130,53 @@ func splitByHost(routes []model.Route) map[fleetHost][]model.Route {
 		first = next
 	}
 	return hosts
+}
+
+// claims returns what the object claims, by host: the hosts of its Routes, and those that it names.
+func (o resolvedObject) claims(shared model.Fleet) map[fleetHost]claim {
+	claims := make(map[fleetHost]claim, 1)
+	for at, routes := range splitByHost(o.routes) {
+		current := claim{o.claimant, routes}
+		current.isRetained = o.named != nil && at.fleet == shared && !slices.Contains(o.named, at.host)
+		claims[at] = current
+	}
+	for _, host := range o.named {
+		at := fleetHost{shared, host}
+		if _, hasRoutes := claims[at]; !hasRoutes {
+			claims[at] = claim{o.claimant, nil}
+		}
+	}
+	return claims
+}
+
+// claimsEqual reports whether two results for an object claim the same.
+func (o resolvedObject) claimsEqual(other resolvedObject) bool {
+	return slices.EqualFunc(o.routes, other.routes, model.Route.Equal) && o.claimant.equal(other.claimant) &&
+		(o.named == nil) == (other.named == nil) && slices.Equal(o.named, other.named)
+}
+
+// namedHosts returns the hosts of the shared fleet that an invalid object names, and nil for a valid one, which has
+// Routes of all of them. They are those of spec.hosts, whatever else is invalid, so that who owns a host depends on the
+// stored objects alone, and is the same after a restart. Only if a host does not parse, the published hosts count too:
+// it may be one of them. An invalid request for a fleet counts as one for the shared fleet, which is the only one that
+// an object can request.
+func (o Options) namedHosts(object *httpv1alpha1.HTTPScaledObject, resolved resolvedObject) []model.Host {
+	if len(resolved.problems) == 0 {
+		return nil
+	}
+	named := []model.Host{}
+	if _, isRequested := object.Annotations[httpv1alpha1.AnnotationFleet]; !isRequested &&
+		o.FleetOf(object) != o.SharedFleet {
+		return named
+	}
+	hosts, issues := hostsOf(object.Spec.Hosts, true)
+	named = append(named, hosts...)
+	if len(issues) > 0 {
+		for _, route := range resolved.routes {
+			if route.Fleet == o.SharedFleet {
+				named = append(named, route.Match.Host)
+			}
+		}
+	}
+	return distinct(named)
 }

@@ -65,6 +65,9 @@ type claimant struct {
 	object  model.Key
 	created time.Time
 	allowed delegation
+	// isRetained is true if the object no longer names the host, and keeps its published Routes because of an error. It
+	// does not own the host.
+	isRetained bool
 }
 
 // compare orders claimants by age, oldest first, then by namespace and name.
@@ -74,13 +77,13 @@ func (c claimant) compare(other claimant) int {
 
 // equal reports whether all fields are equal.
 func (c claimant) equal(other claimant) bool {
-	return c.compare(other) == 0 && slices.Equal(c.allowed, other.allowed)
+	return c.compare(other) == 0 && slices.Equal(c.allowed, other.allowed) && c.isRetained == other.isRetained
 }
 
 // permits reports whether other may have routes of a host that c owns.
 func (c claimant) permits(other claimant) bool {
 	return other.object.Namespace == c.object.Namespace || c.allowed.includes(other.object.Namespace) ||
-		other.compare(c) < 0
+		!other.isRetained && other.compare(c) < 0
 }
 
 // hostOwners are the owners of a host, oldest first: of the wildcards that cover the host, and of the host itself. An
@@ -102,7 +105,7 @@ func (o hostOwners) blocker(other claimant) (model.Key, bool) {
 // host. It takes the place of younger owners: a new wildcard takes nothing from the older hosts that it covers.
 func (o hostOwners) below(claims []claim) hostOwners {
 	for _, current := range claims { // oldest first
-		if _, isBlocked := o.blocker(current.claimant); isBlocked {
+		if _, isBlocked := o.blocker(current.claimant); isBlocked || current.isRetained {
 			continue
 		}
 		owners := make(hostOwners, 0, len(o)+1)
@@ -128,16 +131,9 @@ func compareRejections(a, b rejection) int {
 	return cmp.Or(a.claimant.Compare(b.claimant), a.host.Compare(b.host), a.owner.Compare(b.owner))
 }
 
-// rejectForeign returns the candidates with the permission of all owners of their host, and the rejections of the
-// others. delegations are those of the objects.
-func rejectForeign(
-	candidates []model.Route, delegations map[model.Key]delegation,
-) (permitted []model.Route, rejected []rejection) {
-	claims := map[fleetHost][]claim{}
-	for at, routes := range splitByOwner(candidates) {
-		claims[at.fleetHost] = append(claims[at.fleetHost],
-			claim{claimant{at.owner, routes[0].Created, delegations[at.owner]}, routes})
-	}
+// rejectForeign returns the Routes of the claims with the permission of all owners of their host, and the rejections of
+// the others.
+func rejectForeign(claims map[fleetHost][]claim) (permitted []model.Route, rejected []rejection) {
 	for _, ofHost := range claims {
 		slices.SortFunc(ofHost, compareClaims)
 	}
@@ -155,23 +151,6 @@ func rejectForeign(
 		}
 	}
 	return permitted, rejected
-}
-
-// ownedHost is a host of a fleet that one object claims.
-type ownedHost struct {
-	fleetHost
-
-	owner model.Key
-}
-
-// splitByOwner groups routes by fleet, host and object.
-func splitByOwner(routes []model.Route) map[ownedHost][]model.Route {
-	groups := make(map[ownedHost][]model.Route)
-	for _, route := range routes {
-		at := ownedHost{fleetHostOf(route), route.Owner}
-		groups[at] = append(groups[at], route)
-	}
-	return groups
 }
 
 // foreignHostProblems returns the Problems of the objects with rejected claims, and the warnings of the owners.

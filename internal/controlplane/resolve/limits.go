@@ -10,6 +10,21 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
+const (
+	// bytesPerObject is the memory for the objects of a namespace, for each object that it may have. Most objects take a
+	// fifth of it. minObjectBytes is that of a namespace with few objects: more than the largest object takes.
+	bytesPerObject, minObjectBytes = 16 << 10, 4 << 20
+)
+
+// MaxObjectBytes returns the maximum memory for the HTTPScaledObjects of a namespace, 0 for no limit. Of objects above
+// it only a stub is kept, with spec.OmittedBytes.
+func (o Options) MaxObjectBytes() int {
+	if o.MaxObjects <= 0 {
+		return 0
+	}
+	return max(o.MaxObjects*bytesPerObject, minObjectBytes)
+}
+
 // isExceeded reports whether a namespace with these numbers of objects and hosts exceeds a limit.
 func (o Options) isExceeded(objects, hosts int) bool {
 	return o.MaxObjects > 0 && objects > o.MaxObjects || o.MaxHosts > 0 && hosts > o.MaxHosts
@@ -32,6 +47,11 @@ func (o Options) objectsOverLimits(objects []*httpv1alpha1.HTTPScaledObject) map
 			over[ownerOf(object).key] = limitIssue(object, fmt.Sprintf(
 				"the limit of %d hosts is exceeded with the %d hosts of this object, and older objects take precedence",
 				o.MaxHosts, hostCount), "--max-hosts-per-namespace")
+		case object.Spec.OmittedBytes > 0:
+			over[ownerOf(object).key] = limitIssue(object, fmt.Sprintf(
+				"the limit of %d MiB for all HTTPScaledObjects is exceeded with the %d KiB of this object, and older objects take "+
+					"precedence", o.MaxObjectBytes()>>20, object.Spec.OmittedBytes>>10), "--max-objects-per-namespace")
+			served, hosts = served+1, hosts+hostCount
 		default:
 			served, hosts = served+1, hosts+hostCount
 		}
@@ -50,7 +70,7 @@ func limitIssue(object *httpv1alpha1.HTTPScaledObject, problem, flag string) iss
 // countHosts returns the number of hosts that an object may have published. An object without hosts counts with one,
 // which stands for all, and an object with too many hosts with MaxHosts, because none of them is read.
 func countHosts(object *httpv1alpha1.HTTPScaledObject) int {
-	return min(max(len(object.Spec.Hosts), 1), MaxHosts)
+	return min(max(len(object.Spec.Hosts), object.Spec.OmittedHosts, 1), MaxHosts)
 }
 
 // compareAge orders objects by age, oldest first, then by namespace and name.
@@ -84,6 +104,7 @@ func (o Options) allOverLimits(objects []*httpv1alpha1.HTTPScaledObject) map[mod
 type namespaceUsage struct {
 	objects    map[string]struct{} // by name
 	hosts      int
+	omitted    int // the number of objects with spec.OmittedBytes
 	overLimits map[model.Key]issue
 }
 
@@ -101,6 +122,7 @@ func usageOf(namespaces map[string]*namespaceUsage, namespace string) *namespace
 func (u *namespaceUsage) replace(key model.Key, before, now *httpv1alpha1.HTTPScaledObject) {
 	if before != nil {
 		u.hosts -= countHosts(before)
+		u.omitted -= min(before.Spec.OmittedBytes, 1)
 	}
 	if now == nil {
 		delete(u.objects, key.Name)
@@ -108,6 +130,7 @@ func (u *namespaceUsage) replace(key model.Key, before, now *httpv1alpha1.HTTPSc
 	}
 	u.objects[key.Name] = struct{}{}
 	u.hosts += countHosts(now)
+	u.omitted += min(now.Spec.OmittedBytes, 1)
 }
 
 // applyLimits determines the objects that exceed the limits, and returns those with a different result than before.
@@ -117,7 +140,7 @@ func (u *namespaceUsage) applyLimits(
 ) (changed []model.Key) {
 	before := u.overLimits
 	u.overLimits = nil
-	if options.isExceeded(len(u.objects), u.hosts) {
+	if u.omitted > 0 || options.isExceeded(len(u.objects), u.hosts) {
 		objects := make([]*httpv1alpha1.HTTPScaledObject, 0, len(u.objects))
 		for name := range u.objects {
 			objects = append(objects, find(name))

@@ -187,11 +187,8 @@ func tooMany(reason, field string, count, limit int) issue {
 
 // resolveConflicts drops candidates of hosts that other namespaces own. It sorts the rest and keeps the first of those
 // with the same fleet and Match, which is the oldest. Each pair of a loser and a winner is one Problem of the loser.
-// delegations are those of the objects.
-func resolveConflicts(
-	candidates []model.Route, delegations map[model.Key]delegation,
-) ([]model.Route, []model.Problem) {
-	candidates, rejected := rejectForeign(candidates, delegations)
+func resolveConflicts(claims map[fleetHost][]claim) ([]model.Route, []model.Problem) {
+	candidates, rejected := rejectForeign(claims)
 	slices.SortFunc(candidates, comparePrecedence)
 	type pair struct{ loser, winner model.Key }
 	lost := map[pair][]model.Match{}

@@ -110,6 +110,9 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		if random.IntN(3) == 0 {
 			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationAllowedNamespaces, pick("*", "a", "b, z", "z,-"))
 		}
+		if random.IntN(8) == 0 {
+			object.Spec = httpv1alpha1.HTTPScaledObjectSpec{OmittedBytes: 1 << 20, OmittedHosts: random.IntN(3)}
+		}
 		inputs.ScaledObjects = append(inputs.ScaledObjects, object)
 	}
 	for _, namespace := range []string{"a", "b", "z"} {

@@ -57,8 +57,8 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 //   - A Service belongs to the object's own namespace. A missing Service still has a route, without endpoints, so
 //     that requests get 503 instead of 404.
 //   - An object is served by the fleet of its namespace, or by the shared fleet if it requests that.
-//   - In the shared fleet a host belongs to the namespace of the oldest object with the host or with a wildcard that
-//     covers it. Objects of other namespaces have no route of the host, except those of the namespaces that this object
+//   - In the shared fleet a host belongs to the namespace of the oldest object that names the host or a wildcard that
+//     covers it, even if that object is invalid and has no route. Objects of other namespaces have no route of the host, except those of the namespaces that this object
 //     lists in annotation allowed-namespaces. A wildcard does not affect older hosts that it covers. Below a
 //     delegated wildcard, a host belongs to the oldest of the permitted objects in the same way.
 //   - If several of the remaining objects of one fleet have the same host, path prefix and headers, the oldest is
@@ -71,11 +71,8 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 func Build(inputs Inputs) (model.Config, []model.Problem) {
 	services := indexServices(inputs.Services)
 	published := routesByOwner(inputs.Published.Routes)
-	var (
-		candidates []model.Route
-		problems   []model.Problem
-	)
-	delegations := map[model.Key]delegation{}
+	claims := map[fleetHost][]claim{}
+	var problems []model.Problem
 	overLimits := inputs.Options.allOverLimits(inputs.ScaledObjects)
 	for _, object := range inputs.ScaledObjects {
 		if issue, isOver := overLimits[ownerOf(object).key]; isOver {
@@ -84,11 +81,12 @@ func Build(inputs Inputs) (model.Config, []model.Problem) {
 		}
 		options := objectOptions{inputs.Options, inputs.EnvoySettings.forNamespace(object.Namespace)}
 		current := resolveObject(object, options, services.lookup, published[ownerOf(object)])
-		candidates = append(candidates, current.routes...)
 		problems = append(problems, current.problems...)
-		delegations[ownerOf(object).key] = current.allowed
+		for at, ofObject := range current.claims(inputs.Options.SharedFleet) {
+			claims[at] = append(claims[at], ofObject)
+		}
 	}
-	routes, conflicts := resolveConflicts(candidates, delegations)
+	routes, conflicts := resolveConflicts(claims)
 	problems = append(problems, conflicts...)
 	slices.SortFunc(problems, model.Problem.Compare)
 	return model.Config{
@@ -138,18 +136,37 @@ type objectOptions struct {
 type resolvedObject struct {
 	routes   []model.Route // in the order of their Matches
 	problems []model.Problem
-	allowed  delegation // the namespaces to which the object delegates its hosts
+	// claimant is the object as the owner of its hosts, and named are those of namedHosts.
+	claimant claimant
+	named    []model.Host
 }
 
 // resolveObject resolves one object. published are the object's published Routes.
 func resolveObject(
 	object *httpv1alpha1.HTTPScaledObject, options objectOptions, lookup serviceLookup, published []model.Route,
 ) resolvedObject {
-	allowed, delegationIssues := delegationOf(object)
-	if object.Spec.Unreadable != "" {
-		return resolvedObject{published, problemsOf(object,
-			issue{httpv1alpha1.ReasonInvalidSpec, "spec." + object.Spec.Unreadable + ": correct the value"}), allowed}
+	by := ownerOf(object)
+	allowed, issues := delegationOf(object)
+	resolved := resolvedObject{claimant: claimant{
+		object: by.key, created: object.CreationTimestamp.UTC(), allowed: allowed,
+	}}
+	if object.Spec.Unreadable == "" {
+		var ofSpec []issue
+		resolved.routes, ofSpec = routesOf(object, options, lookup, published)
+		issues = append(ofSpec, issues...)
+	} else {
+		resolved.routes = published
+		issues = []issue{{httpv1alpha1.ReasonInvalidSpec, "spec." + object.Spec.Unreadable + ": correct the value"}}
 	}
+	resolved.problems = problemsOf(object, issues...)
+	resolved.named = options.namedHosts(object, resolved)
+	return resolved
+}
+
+// routesOf returns the Routes that one object requests, or keeps of its published ones, and the issues.
+func routesOf(
+	object *httpv1alpha1.HTTPScaledObject, options objectOptions, lookup serviceLookup, published []model.Route,
+) ([]model.Route, []issue) {
 	fleet, fleetIssues := options.fleetOf(object, published)
 	matches, matchIssues := matchesOf(object.Spec, fleet, fleet == options.SharedFleet, published)
 	backends, backendIssues := backendsOf(object, lookup)
@@ -198,8 +215,8 @@ func resolveObject(
 			Secret:      object.Annotations[httpv1alpha1.AnnotationTLSSecretName],
 		})
 	}
-	return resolvedObject{routes, problemsOf(object, slices.Concat(matchIssues, backendIssues, stickinessIssues,
-		affinityIssues, timeoutIssues, failoverIssues, fleetIssues, delegationIssues)...), allowed}
+	return routes, slices.Concat(matchIssues, backendIssues, stickinessIssues, affinityIssues, timeoutIssues,
+		failoverIssues, fleetIssues)
 }
 
 // problemsOf converts issues to Problems of an object.

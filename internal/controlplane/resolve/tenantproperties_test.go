@@ -3,6 +3,7 @@ package resolve_test
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -130,5 +131,71 @@ func TestUnaffectedHostsBelowAWildcard(t *testing.T) {
 		if outcome := resolver.Update(step); len(outcome.Affected) != 1 {
 			t.Errorf("step %d: %d objects are affected, want 1", i, len(outcome.Affected))
 		}
+	}
+}
+
+// TestOwnersSurviveARestart changes random objects, many of them invalid, and compares the owners that a Resolver
+// reports with those of Build without published Routes, as after a restart: who owns a host is a function of the stored
+// objects alone.
+func TestOwnersSurviveARestart(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(60) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		resolver := resolve.NewResolver(resolve.Options{SharedFleet: "keda", MaxObjects: 4}, nil)
+		stored, problems := map[model.Key]*httpv1alpha1.HTTPScaledObject{}, map[model.Key][]model.Problem{}
+		for step := range 20 {
+			change := resolve.Change{ScaledObjects: map[model.Key]*httpv1alpha1.HTTPScaledObject{}}
+			for _, object := range randomClaims(random)[:2] {
+				object.Spec.Hosts = object.Spec.Hosts[:1] // so that a message names all hosts
+				object = withRandomError(random, object)
+				putOrDelete(random, change.ScaledObjects, model.Key{Namespace: object.Namespace, Name: object.Name}, object)
+			}
+			applyTo(stored, change.ScaledObjects)
+			maps.Copy(problems, resolver.Update(change).Problems)
+			inputs := sharedInputs(slices.Collect(maps.Values(stored))...)
+			inputs.Options.MaxObjects = 4
+			_, restarted := resolve.Build(inputs)
+			running := slices.Concat(slices.Collect(maps.Values(problems))...)
+			if diff := gocmp.Diff(foreignOwners(stored, restarted), foreignOwners(stored, running)); diff != "" {
+				t.Fatalf("seed %d, step %d: owners of claimed hosts (-restarted +running):\n%s", seed, step, diff)
+			}
+		}
+	}
+}
+
+// foreignOwners returns the owner of each host that an object of another namespace names, by object and host.
+func foreignOwners(
+	stored map[model.Key]*httpv1alpha1.HTTPScaledObject, problems []model.Problem,
+) map[string]string {
+	owners := map[string]string{}
+	for _, problem := range problems {
+		hosts, rest, isForeign := strings.Cut(strings.TrimPrefix(problem.Message, "spec.hosts: "), ": belongs to namespace")
+		if !isForeign {
+			continue
+		}
+		_, rest, _ = strings.Cut(rest, "HTTPScaledObject ")
+		owner, _, _ := strings.Cut(rest, " ")
+		for host := range strings.SplitSeq(hosts, ", ") {
+			if slices.Contains(stored[problem.On].Spec.Hosts, host) { // Otherwise it is published, and no longer named.
+				owners[problem.On.String()+" "+host] = owner
+			}
+		}
+	}
+	return owners
+}
+
+// withRandomError returns an object with an error in half of the cases. All hosts of the object parse.
+func withRandomError(random *rand.Rand, object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
+	switch random.IntN(8) {
+	case 0:
+		return withHeader("not a header", object)
+	case 1:
+		return unreadable(object)
+	case 2:
+		return inFleet("shred", object)
+	case 3:
+		return below("no path", object)
+	default:
+		return object
 	}
 }

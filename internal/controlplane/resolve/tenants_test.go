@@ -30,6 +30,12 @@ func below(prefix string, object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.H
 	return object
 }
 
+// unreadable adds an error of the decoder to an object.
+func unreadable(object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
+	object.Spec.Unreadable = "timeouts: a number does not fit a duration"
+	return object
+}
+
 // withHeader adds a header to the match of an object.
 func withHeader(name string, object *httpv1alpha1.HTTPScaledObject) *httpv1alpha1.HTTPScaledObject {
 	object.Spec.Headers = []httpv1alpha1.Header{{Name: name}}
@@ -155,12 +161,56 @@ func TestAHostOfTheSharedFleetBelongsToOneNamespace(t *testing.T) {
 			[]string{"*.shop.test/ shop/shop", "shop.test/ evil/x", "xshop.test/ evil/x"},
 			map[string]string{},
 		},
-		"an object without routes claims nothing": {
+		"an invalid object without routes owns the hosts that it names": {
 			[]*httpv1alpha1.HTTPScaledObject{
 				withHeader("not a header", claimOf("shop", "shop", 1, "shop.test")), claimOf("evil", "x", 2, "shop.test"),
 			},
-			[]string{"shop.test/ evil/x"},
+			nil,
+			map[string]string{"shop/shop": httpv1alpha1.ReasonInvalidHeaders, "evil/x": conflict},
+		},
+		"an invalid wildcard owns the hosts below it": {
+			[]*httpv1alpha1.HTTPScaledObject{
+				withHeader("not a header", claimOf("shop", "shop", 1, "*.test")), claimOf("evil", "x", 2, "shop.test", "own.org"),
+			},
+			[]string{"own.org/ evil/x"},
+			map[string]string{"shop/shop": httpv1alpha1.ReasonInvalidHeaders, "evil/x": conflict},
+		},
+		"an object that cannot be parsed owns the hosts that it names": {
+			[]*httpv1alpha1.HTTPScaledObject{
+				unreadable(claimOf("shop", "shop", 1, "shop.test")), claimOf("evil", "x", 2, "shop.test"),
+			},
+			nil,
+			map[string]string{"shop/shop": httpv1alpha1.ReasonInvalidSpec, "evil/x": conflict},
+		},
+		"an invalid fleet does not release hosts": {
+			[]*httpv1alpha1.HTTPScaledObject{
+				inFleet("shred", kit.NewScaledObject("shop", "shop", "shop", 1, "shop.test")),
+				claimOf("evil", "x", 2, "shop.test"),
+			},
+			[]string{"shop.test/ shop/shop"}, // in the fleet of its namespace
+			map[string]string{"shop/shop": httpv1alpha1.ReasonInvalidFleet, "evil/x": conflict},
+		},
+		"an invalid owner can delegate": {
+			[]*httpv1alpha1.HTTPScaledObject{
+				allowing("team", withHeader("not a header", claimOf("shop", "shop", 1, "shop.test"))),
+				claimOf("team", "t", 2, "shop.test"),
+			},
+			[]string{"shop.test/ team/t"},
 			map[string]string{"shop/shop": httpv1alpha1.ReasonInvalidHeaders},
+		},
+		"an invalid younger object is reported to both": {
+			[]*httpv1alpha1.HTTPScaledObject{
+				claimOf("shop", "shop", 1, "shop.test"), withHeader("not a header", claimOf("evil", "x", 2, "shop.test")),
+			},
+			[]string{"shop.test/ shop/shop"},
+			map[string]string{"evil/x": conflict, "shop/shop": claimed},
+		},
+		"hosts that do not parse are not owned": {
+			[]*httpv1alpha1.HTTPScaledObject{
+				claimOf("shop", "shop", 1, "not a host", "shop.test"), claimOf("evil", "x", 2, "shop.test", "own.test"),
+			},
+			[]string{"own.test/ evil/x", "shop.test/ shop/shop"},
+			map[string]string{"shop/shop": httpv1alpha1.ReasonInvalidHosts, "evil/x": conflict},
 		},
 		"own fleets": {
 			[]*httpv1alpha1.HTTPScaledObject{
@@ -262,7 +312,7 @@ func TestDelegation(t *testing.T) {
 	}
 }
 
-// expectServed compares the result of Build with the expected routes and the reason of each object's first error, or
+// expectServed compares the result of Build with the expected routes and the reason of each object's last error, or
 // of its warning if it has no error.
 func expectServed(t *testing.T, inputs resolve.Inputs, routes []string, wantReasons map[string]string) {
 	t.Helper()
@@ -319,5 +369,33 @@ func TestInvalidOwnerKeepsItsHost(t *testing.T) {
 	inputs.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{broken, other}
 	expectServed(t, inputs, []string{"shop.test/ shop/shop"}, map[string]string{
 		"shop/shop": httpv1alpha1.ReasonInvalidHosts, "evil/x": httpv1alpha1.ReasonRouteConflict,
+	})
+}
+
+// TestObjectsAboveTheLimitOwnNothing has the oldest namespace name a host in an object that its limits exclude.
+func TestObjectsAboveTheLimitOwnNothing(t *testing.T) {
+	t.Parallel()
+	inputs := sharedInputs(claimOf("shop", "a", 1, "a.test"), claimOf("shop", "b", 2, "b.test"),
+		claimOf("evil", "x", 3, "b.test"))
+	inputs.Options.MaxObjects = 1
+	expectServed(t, inputs, []string{"a.test/ shop/a", "b.test/ evil/x"},
+		map[string]string{"shop/b": httpv1alpha1.ReasonNamespaceLimit})
+}
+
+// TestARemovedHostIsReleased has an owner with an error that keeps the routes of a host that it no longer names. They
+// are served until another namespace names the host.
+func TestARemovedHostIsReleased(t *testing.T) {
+	t.Parallel()
+	inputs := sharedInputs(claimOf("shop", "shop", 1, "shop.test"))
+	inputs.Published, _ = resolve.Build(inputs)
+	moved := withHeader("not a header", claimOf("shop", "shop", 1, "new.test"))
+	inputs.ScaledObjects = []*httpv1alpha1.HTTPScaledObject{moved}
+	expectServed(t, inputs, []string{"shop.test/ shop/shop"},
+		map[string]string{"shop/shop": httpv1alpha1.ReasonInvalidHeaders})
+	inputs.ScaledObjects = append(inputs.ScaledObjects,
+		claimOf("evil", "x", 2, "shop.test"), claimOf("evil", "y", 3, "new.test"))
+	expectServed(t, inputs, []string{"shop.test/ evil/x"}, map[string]string{
+		"shop/shop": httpv1alpha1.ReasonRouteConflict, "evil/y": httpv1alpha1.ReasonRouteConflict,
+		"evil/x": httpv1alpha1.ReasonHostClaimedByOther,
 	})
 }

@@ -120,21 +120,17 @@ func (u *update) recompute(key model.Key) {
 		tracked.dependents = append(tracked.dependents, key)
 	}
 	u.affected[key] = struct{}{}
-	if slices.EqualFunc(before.routes, now.routes, model.Route.Equal) && slices.Equal(before.allowed, now.allowed) {
+	if before.claimsEqual(now.resolvedObject) {
 		return
 	}
-	claims := splitByHost(now.routes)
-	for at := range splitByHost(before.routes) {
+	claims := now.claims(u.options.SharedFleet)
+	for at := range before.claims(u.options.SharedFleet) {
 		if _, isClaimed := claims[at]; !isClaimed {
-			claims[at] = nil
+			u.setClaim(at, key, nil)
 		}
 	}
-	for at, routes := range claims {
-		changed := claim{claimant{object: key, allowed: now.allowed}, routes}
-		if len(routes) > 0 {
-			changed.created = routes[0].Created
-		}
-		u.setClaim(at, changed)
+	for at, changed := range claims {
+		u.setClaim(at, key, &changed)
 	}
 }
 
@@ -170,11 +166,11 @@ func (r *Resolver) resolve(state *objectState) desiredState {
 func (u *update) assignRoutes(key model.Key) []model.Problem {
 	state := u.object(key)
 	routes := make([]model.Route, 0, len(state.routes))
-	lost, foreign := map[model.Key][]model.Match{}, []rejection(nil)
+	lost, foreign := map[model.Key][]model.Match{}, u.rejectedClaims(key, state)
 	for _, route := range state.routes {
 		claims := u.hosts[fleetHostOf(route)]
-		if owner, isRejected := claims.rejected[key]; isRejected {
-			foreign = append(foreign, rejection{key, route.Match.Host, owner})
+		if _, isRejected := claims.rejected[key]; isRejected {
+			continue
 		} else if winner, _ := claims.winner(route.Match); winner.Owner != key {
 			lost[winner.Owner] = append(lost[winner.Owner], route.Match)
 		} else {

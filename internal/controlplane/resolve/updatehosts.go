@@ -7,8 +7,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// setClaim sets the claim of an object to a host, or removes it if it has no Routes.
-func (u *update) setClaim(at fleetHost, changed claim) {
+// setClaim sets the claim of an object to a host, or removes it if changed is nil.
+func (u *update) setClaim(at fleetHost, object model.Key, changed *claim) {
 	isShared := at.fleet == u.options.SharedFleet
 	if u.hosts[at] == nil {
 		u.hosts[at] = new(hostClaims)
@@ -17,7 +17,7 @@ func (u *update) setClaim(at fleetHost, changed claim) {
 		}
 	}
 	u.claimedHosts[at] = struct{}{}
-	if isOtherClaimant := u.hosts[at].set(changed); !isOtherClaimant || !isShared || at.host.IsExact() {
+	if isOtherClaimant := u.hosts[at].set(object, changed); !isOtherClaimant || !isShared || at.host.IsExact() {
 		return
 	}
 	u.sharedHosts.visitBelow(at.host, func(host model.Host) {
@@ -88,6 +88,24 @@ func (u *update) setContested(at fleetHost, before, now map[model.Key]model.Key)
 		}
 		u.contested[owner][at] = struct{}{}
 	}
+}
+
+// rejectedClaims returns the claims of an object that owners of hosts reject, sorted.
+func (u *update) rejectedClaims(key model.Key, state *objectState) []rejection {
+	var rejected []rejection
+	add := func(at fleetHost) {
+		if owner, isRejected := u.hosts[at].rejected[key]; isRejected {
+			rejected = append(rejected, rejection{key, at.host, owner})
+		}
+	}
+	for _, route := range state.routes {
+		add(fleetHostOf(route))
+	}
+	for _, host := range state.named {
+		add(fleetHost{u.options.SharedFleet, host})
+	}
+	slices.SortFunc(rejected, compareRejections)
+	return slices.Compact(rejected)
 }
 
 // contestedClaims returns the claims that an owner rejects, sorted.
