@@ -213,7 +213,7 @@ func (p *process) serveMetricSink(ctx context.Context) error {
 	case <-p.loop.Seeded():
 	}
 	listener, err := p.security.listen(ctx, "metrics of proxies", p.settings.sinkAddress, "--metric-sink-address",
-		p.reports, p.logger)
+		p.isReporter, p.logger)
 	if err != nil {
 		return err
 	}
@@ -252,8 +252,8 @@ func (p *process) serveXDS(ctx context.Context) error {
 // spareStreams is how many streams an address may have in addition to those of queued requests.
 const spareStreams = 200
 
-// reports reports whether an address that connects may send metrics.
-func (p *process) reports(address netip.Addr) bool {
+// isReporter returns whether an address that connects may send metrics.
+func (p *process) isReporter(address netip.Addr) bool {
 	p.claims.Connecting(address)
 	return p.sink.IsKnown(address)
 }

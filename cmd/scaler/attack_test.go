@@ -84,7 +84,7 @@ func startAttacked(t *testing.T) *attackedScaler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), "/proc/self/exe") //nolint:gosec // this program
+	command := exec.CommandContext(t.Context(), "/proc/self/exe")
 	command.Env = append(append(os.Environ(), variables...), attackedVariable+"=true", "GOMAXPROCS=1")
 	command.Stderr = os.Stderr
 	input, err := command.StdinPipe()

@@ -258,8 +258,12 @@ func TestInvalidControlHeadersOverHTTP2(t *testing.T) {
 	r := startSecureReplica(t, shopInputs(t, startBackend(t, "shop"), model.HTTP1))
 	for _, isSecure := range []bool{false, true} {
 		for _, field := range [][2]string{
-			{"X-Envoy-Internal", "true"}, {"x-Envoy-upstream-rq-timeout-ms", "50"}, {"x-envoy-internal ", "true"},
-			{"connection", "x-envoy-internal"}, {"connection", "x-forwarded-for"}, {":x-envoy-internal", "true"},
+			{"X-Envoy-Internal", "true"},
+			{"x-Envoy-upstream-rq-timeout-ms", "50"},
+			{"x-envoy-internal ", "true"},
+			{"connection", "x-envoy-internal"},
+			{"connection", "x-forwarded-for"},
+			{":x-envoy-internal", "true"},
 		} {
 			client := r.dialShop(t, isSecure, "h2")
 			client.openStream(t, ":method", "GET", ":scheme", schemeOf(isSecure), ":path", "/", ":authority",

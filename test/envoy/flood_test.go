@@ -27,7 +27,10 @@ const (
 )
 
 // memory returns the memory that Envoy has allocated, in bytes.
-func (n *node) memory(t *testing.T) int { return n.stat(t, "server.memory_allocated") }
+func (n *node) memory(t *testing.T) int {
+	t.Helper()
+	return n.stat(t, "server.memory_allocated")
+}
 
 // statusAt returns the address of the port for statistics.
 func (n *node) statusAt() string { return netip.AddrPortFrom(n.served[0], statusPort).String() }

@@ -6,6 +6,7 @@ package claims
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"net/netip"
@@ -67,8 +68,9 @@ type owner struct {
 
 // New returns a Resolver without proxies.
 func New(options Options) *Resolver {
-	return &Resolver{options: options, wake: make(chan struct{}, 1), owners: map[netip.Addr]owner{},
-		queued: map[netip.Addr]bool{}}
+	return &Resolver{
+		options: options, wake: make(chan struct{}, 1), owners: map[netip.Addr]owner{}, queued: map[netip.Addr]bool{},
+	}
 }
 
 // Assign sets the proxies of all fleets. The caller must not change them afterwards. A decision stays as long as the
@@ -248,28 +250,41 @@ func (r *Resolver) without(fleet model.Fleet) []model.Proxy {
 // claimsOf returns the names of the proxies by address and fleet, of the addresses of several fleets.
 func claimsOf(proxies map[model.Fleet][]model.Proxy) map[netip.Addr]map[model.Fleet][]string {
 	first, claims := map[netip.Addr]model.Fleet{}, map[netip.Addr]map[model.Fleet][]string{}
-	for fleet, members := range proxies {
-		for _, proxy := range members {
-			for _, address := range proxy.Addresses {
-				if other, isKnown := first[address]; isKnown && other != fleet {
-					claims[address] = map[model.Fleet][]string{}
-				} else {
-					first[address] = fleet
-				}
-			}
+	for fleet, at := range endpointsOf(proxies) {
+		if other, isKnown := first[at.address]; isKnown && other != fleet {
+			claims[at.address] = map[model.Fleet][]string{}
+		} else {
+			first[at.address] = fleet
 		}
 	}
 	if len(claims) == 0 {
 		return claims
 	}
-	for fleet, members := range proxies {
-		for _, proxy := range members {
-			for _, address := range proxy.Addresses {
-				if byFleet := claims[address]; byFleet != nil {
-					byFleet[fleet] = append(byFleet[fleet], proxy.Name)
+	for fleet, at := range endpointsOf(proxies) {
+		if byFleet := claims[at.address]; byFleet != nil {
+			byFleet[fleet] = append(byFleet[fleet], at.name)
+		}
+	}
+	return claims
+}
+
+// endpoint is an address of a proxy.
+type endpoint struct {
+	name    string
+	address netip.Addr
+}
+
+// endpointsOf returns all addresses of all proxies.
+func endpointsOf(proxies map[model.Fleet][]model.Proxy) iter.Seq2[model.Fleet, endpoint] {
+	return func(yield func(model.Fleet, endpoint) bool) {
+		for fleet, members := range proxies {
+			for _, proxy := range members {
+				for _, address := range proxy.Addresses {
+					if !yield(fleet, endpoint{proxy.Name, address}) {
+						return
+					}
 				}
 			}
 		}
 	}
-	return claims
 }

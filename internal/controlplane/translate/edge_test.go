@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,15 +44,15 @@ func practices() map[string]struct {
 	}
 	return map[string]practice{
 		"`use_remote_address: true`": {
-			func(e edge) string { return fmt.Sprint(e.manager.GetUseRemoteAddress().GetValue()) }, "true",
+			func(e edge) string { return strconv.FormatBool(e.manager.GetUseRemoteAddress().GetValue()) }, "true",
 		},
 		"`headers_with_underscores_action: REJECT_REQUEST`": {func(e edge) string {
 			return e.manager.GetCommonHttpProtocolOptions().GetHeadersWithUnderscoresAction().String()
 		}, "ALLOW"},
 		"`normalize_path: true`": {
-			func(e edge) string { return fmt.Sprint(e.manager.GetNormalizePath().GetValue()) }, "true",
+			func(e edge) string { return strconv.FormatBool(e.manager.GetNormalizePath().GetValue()) }, "true",
 		},
-		"`merge_slashes: true`": {func(e edge) string { return fmt.Sprint(e.manager.GetMergeSlashes()) }, "false"},
+		"`merge_slashes: true`": {func(e edge) string { return strconv.FormatBool(e.manager.GetMergeSlashes()) }, "false"},
 		"`path_with_escaped_slashes_action: UNESCAPE_AND_REDIRECT`": {
 			func(e edge) string { return e.manager.GetPathWithEscapedSlashesAction().String() }, "KEEP_UNCHANGED",
 		},

@@ -98,28 +98,42 @@ func TestUnreportedWeight(t *testing.T) {
 			httpRoute("web"), nil, nil, true, passes(`no Gateway has ever reported on the route`),
 		},
 		"the Gateway has reported before": {
-			httpRoute("web"), statuses{{"gateway", 0, "True"}}, nil, false,
+			httpRoute("web"),
+			statuses{{"gateway", 0, "True"}},
+			nil, false,
 			waits("(example.com/gateway): condition Accepted is about generation"),
 		},
 		"the Gateway rejects the weight": {
-			httpRoute("web"), statuses{{"gateway", 0, "True"}}, statuses{{"gateway", 0, "False"}}, false,
+			httpRoute("web"),
+			statuses{{"gateway", 0, "True"}},
+			statuses{{"gateway", 0, "False"}},
+			false,
 			waits("(example.com/gateway): condition Accepted is False (Test)"),
 		},
 		"a Gateway that the route no longer names has reported": {
-			httpRoute("web"), statuses{{"former", 0, "True"}}, nil, false,
+			httpRoute("web"),
+			statuses{{"former", 0, "True"}},
+			nil, false,
 			waits("no parent in spec.parentRefs has reported on the route"),
 		},
 		"of two Gateways, one reports and one never has": {
-			twoParents(), statuses{{"gateway", 0, "True"}}, statuses{{"gateway", 0, "True"}}, true,
+			twoParents(),
+			statuses{{"gateway", 0, "True"}},
+			statuses{{"gateway", 0, "True"}},
+			true,
 			passes(`Gateway "shop/second" has never reported on the route`),
 		},
 		"of two Gateways, one reports and one has reported before": {
-			twoParents(), statuses{{"gateway", 0, "True"}, {"second", 0, "True"}},
-			statuses{{"gateway", 0, "True"}, {"second", 1, "True"}}, false,
+			twoParents(),
+			statuses{{"gateway", 0, "True"}, {"second", 0, "True"}},
+			statuses{{"gateway", 0, "True"}, {"second", 1, "True"}},
+			false,
 			waits("status.parents[1] (example.com/gateway): condition Accepted is about generation"),
 		},
 		"of two Gateways, one has reported before and one never has": {
-			twoParents(), statuses{{"gateway", 0, "True"}}, nil, false,
+			twoParents(),
+			statuses{{"gateway", 0, "True"}},
+			nil, false,
 			waits("status.parents[0] (example.com/gateway): condition Accepted is about generation"),
 		},
 	} {
@@ -241,8 +255,7 @@ func TestSilentGatewayReportsAgain(t *testing.T) {
 			reports(api, parentStatus{"gateway", 0, "True"})
 		},
 		"verifyRouteStatus: false": func(_ *routertest.RoutesServer, rollout *v1alpha1.Rollout) {
-			rollout.Spec.Strategy.Canary.TrafficRouting.Plugins[gatewayapi.Type] =
-				[]byte(`{"httpRoute":"web","verifyRouteStatus":false}`)
+			rollout.Spec.Strategy.Canary.TrafficRouting.Plugins[gatewayapi.Type] = []byte(`{"httpRoute":"web","verifyRouteStatus":false}`)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

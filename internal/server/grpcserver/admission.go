@@ -32,8 +32,10 @@ func closeConn(r *http.Request) {
 	}
 }
 
-// enter counts a stream of an address until leave is called. The error is a gRPC status: the limits do not allow it.
-func (s *Server) enter(from netip.Addr, limits Limits, r *http.Request) (leave func(), err error) {
+// enter counts a stream of an address until leave is called; ctx is that of the stream. The error is a gRPC status: the limits do not allow it.
+func (s *Server) enter(
+	ctx context.Context, from netip.Addr, limits Limits, r *http.Request,
+) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.streams[from] >= s.options.MaxStreams {
@@ -52,7 +54,7 @@ func (s *Server) enter(from netip.Addr, limits Limits, r *http.Request) (leave f
 	}
 	s.streams[from]++
 	return func() {
-		context.AfterFunc(r.Context(), leaveLimit) // net/http cancels it after the last frame of the response.
+		context.AfterFunc(ctx, leaveLimit) // net/http cancels it after the last frame of the response.
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.streams[from]--; s.streams[from] == 0 {

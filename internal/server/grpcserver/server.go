@@ -102,7 +102,7 @@ func standardLimits() Limits { return Limits{Message: maxExempt} }
 
 // method is a served method.
 type method struct {
-	handle func(grpc.ServerStream) error
+	handle func(context.Context, grpc.ServerStream) error
 	limits Limits
 }
 
@@ -168,7 +168,7 @@ func (s *Server) RegisterService(service *grpc.ServiceDesc, implementation any) 
 
 // RegisterWithLimits is RegisterService with limits by the name of the method.
 func (s *Server) RegisterWithLimits(service *grpc.ServiceDesc, implementation any, limits map[string]Limits) {
-	add := func(name string, change func(*Limits), handle func(grpc.ServerStream) error) {
+	add := func(name string, change func(*Limits), handle func(context.Context, grpc.ServerStream) error) {
 		own, hasOwn := limits[name]
 		if !hasOwn {
 			own = standardLimits()
@@ -178,12 +178,15 @@ func (s *Server) RegisterWithLimits(service *grpc.ServiceDesc, implementation an
 	}
 	for _, described := range service.Streams {
 		isPush := described.ServerStreams && !described.ClientStreams
-		add(described.StreamName, func(own *Limits) { own.isPush = isPush }, func(stream grpc.ServerStream) error { return described.Handler(implementation, stream) })
+		add(described.StreamName, func(own *Limits) { own.isPush = isPush },
+			func(_ context.Context, stream grpc.ServerStream) error {
+				return described.Handler(implementation, stream)
+			})
 	}
 	for _, described := range service.Methods {
 		add(described.MethodName, func(own *Limits) { own.IsSingle, own.isCall = true, true },
-			func(stream grpc.ServerStream) error {
-				response, err := described.Handler(implementation, stream.Context(), stream.RecvMsg, s.options.Intercept)
+			func(ctx context.Context, stream grpc.ServerStream) error {
+				response, err := described.Handler(implementation, ctx, stream.RecvMsg, s.options.Intercept)
 				if err != nil {
 					return err
 				}
@@ -242,7 +245,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) (hasHeaders bool,
 	}
 	from, err := server.PeerAddress(r.RemoteAddr)
 	if err == nil { // Otherwise it is not TCP, which only tests use.
-		leave, err := s.enter(from, called.limits, r)
+		leave, err := s.enter(r.Context(), from, called.limits, r)
 		if err != nil {
 			s.refuse(r)
 			return false, err
@@ -262,7 +265,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) (hasHeaders bool,
 
 // handle calls the handler of a stream. A panic costs only this stream.
 func (s *Server) handle(called method, stream *stream) error {
-	err := server.Recovered(func() error { return called.handle(stream) })
+	err := server.Recovered(func() error { return called.handle(stream.ctx, stream) })
 	if panicked, isPanic := errors.AsType[*server.PanicError](err); isPanic {
 		s.options.Logger.ErrorContext(stream.ctx, "panic in a gRPC handler: please report this bug",
 			"error", err, "stack", string(panicked.Stack))
