@@ -53,8 +53,8 @@ test-inside: tested-parts ## [3 min] run the tests of test-parts that run this p
 	$(PARTS_ENV) $(RACE) -shuffle=on $(PARALLEL) $(INSIDE:%=./test/%/...)
 
 .PHONY: test-outside
-test-outside: tested-parts $(HELM) ## [3 min] run the other tests of test-parts, which start built programs
-	$(PARTS_ENV) $(HELM_ENV) $(COMPILE) $(TESTS) -shuffle=on $(PARALLEL) $(OUTSIDE:%=./test/%/...)
+test-outside: tested-parts $(HELM) ## [3 min] run the other tests of test-parts, which start built programs, and the attacks on the scaler
+	$(PARTS_ENV) $(HELM_ENV) $(COMPILE) $(TESTS) -shuffle=on $(PARALLEL) $(OUTSIDE:%=./test/%/...) ./cmd/scaler
 
 # The command of `make test-one` for the package in folder $(1).
 ONE = -count=1 -v $(if $(RUN),-run '$(RUN)')

@@ -1,10 +1,13 @@
+//go:build !race
+
+// The race detector needs several times the memory that the attacks are compared with. make test-outside runs them.
+
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -20,9 +23,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
-	"github.com/kedify/argo-rollouts-plugin/internal/model"
-	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	procfs "github.com/kedify/argo-rollouts-plugin/test/kit/process"
@@ -31,8 +31,6 @@ import (
 )
 
 const (
-	// attackedVariable makes the test binary a scaler, see attacked.
-	attackedVariable = "KEDIFY_TEST_ATTACKED_SCALER"
 	// kedaStreams is the number of streams of KEDA during the attacks, on one connection.
 	kedaStreams = 10_000
 	// frame is the length of the largest frames.
@@ -41,34 +39,6 @@ const (
 	streamPath  = externalscaler.ExternalScaler_StreamIsActive_FullMethodName
 	metricsPath = externalscaler.ExternalScaler_GetMetrics_FullMethodName
 )
-
-// steady is a demandSource with one request in flight for each object of KEDA, and queued requests for all others.
-type steady struct{ busy }
-
-func (s steady) Demand(object model.Key) (metrics.Value, error) {
-	if object.Namespace == "shop" {
-		return metrics.Value{Concurrency: 1}, nil
-	}
-	return s.busy.Demand(object)
-}
-
-// attacked runs a scaler with demand for every object, which logs to the standard output, until its input ends.
-func attacked() int {
-	ctx, stop := context.WithCancel(context.Background())
-	go func() {
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		stop()
-	}()
-	demand := steady{busy{make(chan struct{})}}
-	close(demand.seeded)
-	chosen := local()
-	chosen.maxStreams = scaler.DefaultMaxStreams
-	if err := serveFrom(ctx, chosen, noAPI(), demand, slog.New(slog.NewJSONHandler(os.Stdout, nil))); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
 
 // attackedScaler is a scaler as a process with the limits of its manifest.
 type attackedScaler struct {
