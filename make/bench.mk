@@ -20,6 +20,11 @@ bench-request: tools-cluster ## [25 min] measure the cost of a request in a prox
 	$(CLUSTER) build
 	$(ENVOY) $(COMPILE) go run ./bench/request $(ARGS)
 
+.PHONY: bench-propagation
+bench-propagation: tools-cluster ## [25 min] measure the propagation of a weight, compared with a bare server (ARGS='--tls --shapes=1x100')
+	$(CLUSTER) build
+	$(API_SERVER) $(ENVOY) $(COMPILE) go run ./bench/propagation $(ARGS)
+
 # What the benchmarks of the routers leave as JSON: their limits are printed in one table.
 ROUTER_BENCHES := router gatewayroutes controller routememory
 BENCHED := $(CACHE)/bench/$(notdir $(CLUSTER_BIN))

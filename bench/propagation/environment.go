@@ -11,14 +11,18 @@ import (
 	"path/filepath"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/bareserver"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/identity"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/transport"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/loopback"
@@ -59,6 +63,7 @@ type environment struct {
 	proxiesAt     []process.Folder
 	xdsAt, sinkAt netip.AddrPort
 	metricsURL    string
+	certificate   map[string][]byte // of the interceptor, with --tls
 	proxies       []*envoyproc.Envoy
 	bare          *bareserver.Server
 	side          int // of the measured host
@@ -95,6 +100,11 @@ func (s *environment) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if s.tls {
+		if err := s.createCertificate(ctx); err != nil {
+			return err
+		}
+	}
 	if err := s.plane.WriteKubeconfig(s.kubeconfig, apiserver.AdminToken); err != nil {
 		return err
 	}
@@ -105,6 +115,19 @@ func (s *environment) start(ctx context.Context) error {
 		apiserver.Create(ctx, s.client, slicesPath(fleetName(0)), proxySlice("", true, netspace.Address())),
 		apiserver.Create(ctx, s.client, slicesPath(fleetName(0)), proxySlice("-joining", false, relayAddresses()...)),
 	)
+}
+
+// createCertificate creates the Secret with the interceptor's certificate.
+func (s *environment) createCertificate(ctx context.Context) (err error) {
+	const namespace = httpv1alpha1.DefaultInterceptorNamespace
+	if s.certificate, err = kit.CreateServerCertificate(transport.Name(namespace)); err != nil {
+		return err
+	}
+	return apiserver.Create(ctx, s.client, "/api/v1/namespaces/"+namespace+"/secrets", &corev1.Secret{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: httpv1alpha1.InterceptorTLSSecret},
+		Type:       corev1.SecretTypeTLS, Data: s.certificate,
+	})
 }
 
 // stop stops everything.
@@ -169,12 +192,16 @@ func (s *environment) startInterceptor(ctx context.Context) error {
 	s.sinkAt = netip.AddrPortFrom(netspace.Address(), sinkPort)
 	address := loopback.Address()
 	at := func(port uint16) string { return netip.AddrPortFrom(address, port).String() }
+	secret := "" // no TLS
+	if s.tls {
+		secret = httpv1alpha1.InterceptorTLSSecret
+	}
 	var err error
 	s.interceptor, err = program.StartWith(ctx, s.folder, program.InterceptorVariables(), s.binary, "--kubeconfig",
 		s.kubeconfig, "--xds-address", s.xdsAt.String(),
 		"--proxy-address", at(healthPort), "--admin-address", at(adminPort), "--metrics-address", at(metricsPort),
-		"--metric-sink-address", s.sinkAt.String(), "--pod-name", "bench", "--access-log=false", "--interceptor-tls-secret=",
-		"--max-objects-per-namespace=0", "--max-hosts-per-namespace=0")
+		"--metric-sink-address", s.sinkAt.String(), "--pod-name", "bench", "--access-log=false",
+		"--interceptor-tls-secret="+secret, "--max-objects-per-namespace=0", "--max-hosts-per-namespace=0")
 	if err != nil {
 		return err
 	}
@@ -213,6 +240,12 @@ func (s *environment) startProxies(ctx context.Context) (ours, theirs poller, er
 	bare.Discovery = s.bare.Address
 	if s.sink {
 		measured.Sink = s.sinkAt
+	}
+	if s.tls {
+		measured.CA = s.certificate[corev1.ServiceAccountRootCAKey]
+		if measured.Token, err = apiserver.PodToken(ctx, s.client, fleetName(0), "bench", identity.Audience); err != nil {
+			return poller{}, poller{}, err
+		}
 	}
 	for _, configured := range []bareserver.Proxy{measured, bare} {
 		proxy, err := configured.Start(ctx)

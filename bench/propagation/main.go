@@ -9,7 +9,8 @@
 // over its limit.
 //
 // With --sink the measured proxy also sends its metrics to the interceptor, at the interval of its bootstrap. The bare
-// server's proxy never does, so its times stay a lower bound.
+// server's proxy never does, so its times stay a lower bound. With --tls the measured proxy connects as the agent's
+// proxies do, by TLS and with a token.
 //
 // It omits a network between the components, more than one proxy, and a machine whose processors are busy with
 // requests. A weight counts as active with the first response that follows it, so the time until a proxy's last worker
@@ -38,6 +39,7 @@ type options struct {
 	samples int
 	crowd   int
 	sink    bool
+	tls     bool
 }
 
 func main() {
@@ -52,6 +54,7 @@ func main() {
 			flags.IntVar(&chosen.crowd, "crowd", 49,
 				"`number` of discovery clients that reconnect at once, with the last shape; 0 for none, and no joining proxy")
 			flags.BoolVar(&chosen.sink, "sink", false, "the measured proxy sends its metrics to the interceptor")
+			flags.BoolVar(&chosen.tls, "tls", false, "the measured proxy connects by TLS with a token")
 		},
 		Check: func() (err error) {
 			chosen.shapes, err = shapesOf(shapes)
@@ -103,7 +106,7 @@ func logsIn(folder string) string {
 
 // measure measures each shape on an API server of its own.
 func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (report, error) {
-	results := report{Samples: chosen.samples, Sink: chosen.sink}
+	results := report{Samples: chosen.samples, Sink: chosen.sink, TLS: chosen.tls}
 	for i, size := range chosen.shapes {
 		joins := chosen.crowd > 0 && i == len(chosen.shapes)-1
 		result, err := measureShape(ctx, chosen, folder, size, joins)

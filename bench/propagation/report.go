@@ -27,6 +27,8 @@ type report struct {
 	Samples int `json:"samples"`
 	// Sink reports whether the measured proxy sent its metrics to the interceptor.
 	Sink bool `json:"sink"`
+	// TLS reports whether the measured proxy connected by TLS.
+	TLS bool `json:"tls"`
 	// Results are the results of each shape.
 	Results []result `json:"results"`
 	// Limits are the checks of the results.
@@ -137,7 +139,7 @@ func (r *result) memoryLimits() []benchresult.Limit {
 
 // table prints the results for people.
 func (r *report) table(w io.Writer) {
-	metrics := map[bool]string{true: ", metrics sent to the interceptor"}[r.Sink]
+	metrics := map[bool]string{true: ", metrics sent to the interceptor"}[r.Sink] + map[bool]string{true: ", TLS"}[r.TLS]
 	fmt.Fprintf(w, "from a change to the first response with the new split, ms, %d weights of each kind%s\n\n", r.Samples,
 		metrics)
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

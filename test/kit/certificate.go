@@ -58,13 +58,17 @@ func NewTLSSecretWithKey(
 // new CA that signs it.
 func NewServerCertificate(tb testing.TB, name string) map[string][]byte {
 	tb.Helper()
-	data := map[string][]byte{}
-	encode := func(kind string, der []byte, err error) []byte {
-		if err != nil {
-			tb.Fatal(err)
-		}
-		return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	data, err := CreateServerCertificate(name)
+	if err != nil {
+		tb.Fatal(err)
 	}
+	return data
+}
+
+// CreateServerCertificate is NewServerCertificate for programs that are no tests.
+func CreateServerCertificate(name string) (map[string][]byte, error) {
+	data := map[string][]byte{}
+	encode := func(kind string, der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}) }
 	authority := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
@@ -78,20 +82,27 @@ func NewServerCertificate(tb testing.TB, name string) map[string][]byte {
 	}
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
 	der, err := x509.CreateCertificate(rand.Reader, authority, authority, authorityKey.Public(), authorityKey)
-	data["ca.crt"] = encode("CERTIFICATE", der, err)
+	if err != nil {
+		return nil, err
+	}
+	data["ca.crt"] = encode("CERTIFICATE", der)
 	if authority, err = x509.ParseCertificate(der); err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
-	der, err = x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), authorityKey)
-	data[corev1.TLSCertKey] = encode("CERTIFICATE", der, err)
-	der, err = x509.MarshalPKCS8PrivateKey(key)
-	data[corev1.TLSPrivateKeyKey] = encode("PRIVATE KEY", der, err)
-	return data
+	if der, err = x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), authorityKey); err != nil {
+		return nil, err
+	}
+	data[corev1.TLSCertKey] = encode("CERTIFICATE", der)
+	if der, err = x509.MarshalPKCS8PrivateKey(key); err != nil {
+		return nil, err
+	}
+	data[corev1.TLSPrivateKeyKey] = encode("PRIVATE KEY", der)
+	return data, nil
 }

@@ -24,6 +24,10 @@ type Proxy struct {
 	// Source is the source address of its connections, by which an interceptor identifies its Pod. If it is empty, the
 	// kernel chooses.
 	Source netip.Addr
+	// CA is the PEM of the discovery server's CA, and Token the Pod's token: the proxy then has the agent's bootstrap with
+	// TLS. Without them it has that of config/kedify-proxy.
+	CA    []byte
+	Token string
 }
 
 // Start starts it, and waits until it is ready.
@@ -41,7 +45,11 @@ func (p Proxy) Start(ctx context.Context) (*envoyproc.Envoy, error) {
 	if p.Source.IsValid() {
 		from += fmt.Sprintf("\n      upstream_bind_config: {source_address: {address: %s, port_value: 0}}", p.Source)
 	}
-	bootstrap, err := envoyproc.InstalledBootstrap(p.Repository,
+	dir, err := os.MkdirTemp(p.Folder, "envoy")
+	if err != nil {
+		return nil, err
+	}
+	bootstrap, err := p.bootstrap(dir,
 		[2]string{timeout, from},
 		[2]string{"address: " + service + ", port_value: 5678", at(p.Discovery)},
 		[2]string{"address: " + service + ", port_value: 9901", at(sink)},
@@ -52,9 +60,17 @@ func (p Proxy) Start(ctx context.Context) (*envoyproc.Envoy, error) {
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(p.Folder, "envoy")
-	if err != nil {
-		return nil, err
-	}
 	return envoyproc.Start(ctx, p.Binary, dir, bootstrap, 1)
+}
+
+// bootstrap returns the bootstrap with changes. Its files are in folder.
+func (p Proxy) bootstrap(folder string, changes ...[2]string) (string, error) {
+	if p.CA == nil {
+		return envoyproc.InstalledBootstrap(p.Repository, changes...)
+	}
+	mount := &envoyproc.Mount{Folder: folder}
+	if err := mount.WriteToken(p.Token); err != nil {
+		return "", err
+	}
+	return mount.Write(p.CA, changes...)
 }
