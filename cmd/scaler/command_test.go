@@ -13,7 +13,7 @@ import (
 
 func TestSettings(t *testing.T) {
 	standard := settings{
-		grpcAddress: ":9090", healthAddress: ":8080", metricsAddress: ":2223", maxStreams: 20000,
+		grpcAddress: ":9090", healthAddress: ":8080", metricsAddress: ":2223", maxStreams: 14000,
 		interceptorNamespace: "keda", interceptorCA: "kedify-http-interceptor-ca",
 		interceptorToken: "/var/run/secrets/kedify/token",
 		shutdownDelay:    3 * time.Second, shutdownDeadline: 15 * time.Second,
