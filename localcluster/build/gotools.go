@@ -30,6 +30,8 @@ type GoTools struct {
 	Copies map[string]string
 	// Prints are files of the component that its own programs write.
 	Prints []Print `json:",omitempty"` // omitted from the fingerprints of components without such files
+	// Temporary names programs that only Prints run. They are removed afterwards.
+	Temporary []string `json:",omitempty"`
 }
 
 // Stamp is a variable that the linker sets to the version of a module that the go.mod pins. So a program always reports
@@ -95,7 +97,15 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 	if err := (ModuleFiles{g.Dir, g.Module, g.Copies}).Make(ctx, dest, log); err != nil {
 		return err
 	}
-	return g.print(ctx, dest, log)
+	if err := g.print(ctx, dest, log); err != nil {
+		return err
+	}
+	for _, program := range g.Temporary {
+		if err := os.Remove(filepath.Join(dest, "bin", program)); err != nil {
+			return fmt.Errorf("remove a temporary program: %w", err)
+		}
+	}
+	return nil
 }
 
 // compiles implements compiler.
