@@ -25,8 +25,8 @@ const (
 	// EnvoyGatewayProxy is the image of the proxies that Envoy Gateway deploys here. Its own default is an older Envoy,
 	// pinned by a digest that only the official registry has.
 	EnvoyGatewayProxy = "envoyproxy/envoy:distroless-v" + EnvoyVersion
-	// IstioVersion is a commit, because Go accepts no tag of Istio. IstioTag is the tag of its images here, which must not
-	// look like a release.
+	// IstioVersion is a commit, because Go accepts no tag of Istio. IstioTag is the tag of its images here, which must
+	// not look like a release.
 	IstioVersion = "v0.0.0-20260827124520-eed52ebb66ad"
 	IstioTag     = "1.31-dev-eed52ebb66ad"
 )

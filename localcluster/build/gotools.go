@@ -97,15 +97,7 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 	if err := (ModuleFiles{g.Dir, g.Module, g.Copies}).Make(ctx, dest, log); err != nil {
 		return err
 	}
-	if err := g.print(ctx, dest, log); err != nil {
-		return err
-	}
-	for _, program := range g.Temporary {
-		if err := os.Remove(filepath.Join(dest, "bin", program)); err != nil {
-			return fmt.Errorf("remove a temporary program: %w", err)
-		}
-	}
-	return nil
+	return g.print(ctx, dest, log)
 }
 
 // compiles implements compiler.
@@ -150,7 +142,7 @@ func ModuleVersion(ctx context.Context, dir, module string) (string, error) {
 	return version, nil
 }
 
-// print runs the built programs whose output is stored.
+// print runs the built programs whose output is stored, and removes those that are only built for that.
 func (g GoTools) print(ctx context.Context, dest string, log io.Writer) error {
 	for _, p := range g.Prints {
 		output := filepath.Join(dest, p.Output)
@@ -166,6 +158,11 @@ func (g GoTools) print(ctx context.Context, dest string, log io.Writer) error {
 		}
 		if err := os.WriteFile(output, out, 0o644); err != nil {
 			return fmt.Errorf("write %s: %w", p.Output, err)
+		}
+	}
+	for _, program := range g.Temporary {
+		if err := os.Remove(filepath.Join(dest, "bin", program)); err != nil {
+			return fmt.Errorf("remove a temporary program: %w", err)
 		}
 	}
 	return nil

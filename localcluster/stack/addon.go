@@ -31,7 +31,7 @@ const (
 	Contour Addon = "contour"
 	// Istio deploys an Envoy for each Gateway. It runs without sidecars.
 	Istio Addon = build.IstioComponent
-	// OldGatewayAPI are older CRDs of the Gateway API instead of the usual ones. Envoy Gateway and Traefik need newer ones.
+	// OldGatewayAPI are older CRDs of the Gateway API instead of the usual ones. Envoy Gateway needs newer ones.
 	OldGatewayAPI Addon = build.OldGatewayAPIComponent
 	// OldRollouts is the image of an older Argo Rollouts controller. It runs only if a manifest uses its tag.
 	OldRollouts Addon = build.OldRolloutsComponent
@@ -238,8 +238,8 @@ func envoyGateway(program string) images.Spec {
 	}
 }
 
-// istio are istiod and the proxy, with the layout of the official images. The proxy is this project's Envoy, whose agent
-// reads its token and writes its configuration below the working directory.
+// istio are istiod and the proxy, with the layout of the official images. The proxy is this project's Envoy. Its agent
+// reads a token and writes the configuration below the working directory.
 func istio(components map[string]string) []images.Spec {
 	const user = "1337"
 	agent := "/usr/local/bin/pilot-agent"

@@ -89,6 +89,18 @@ func TestAddonImagesAndBundles(t *testing.T) {
 	}
 }
 
+func TestOlderCRDsReplaceUsualOnes(t *testing.T) {
+	components := map[string]string{"gateway-api": "/parts/usual", "gateway-api-v1.2.1": "/parts/older"}
+	for want, addons := range map[string][]Addon{
+		"/parts/usual/share/experimental": {Istio}, "/parts/older/share": {Istio, OldGatewayAPI},
+	} {
+		args := AddonBundles(addons, components, install.Sources{}, true)[0].Apply[0].Args
+		if !slices.Contains(args, want) {
+			t.Errorf("%v: the CRDs are %v, want %s", addons, args, want)
+		}
+	}
+}
+
 // Its images have the tag of KEDA's manifests and the tag of their own version.
 func TestOtherKEDAVersionReplacesDefault(t *testing.T) {
 	components := map[string]string{"keda": "/parts/usual", "keda-v2.20.2": "/parts/other"}

@@ -53,8 +53,8 @@ func (c *guideRun) split(t *testing.T, weight int, color string) {
 	c.checkNoneFailed(t)
 }
 
-// step waits for a step of the canary and checks its split. It logs how long after the implementation accepted the route
-// its proxy applied it, if the setup can read that.
+// step waits for a step of the canary and checks its split. If the setup can read it, it logs how long after the
+// acceptance of the route its proxy applied it.
 func (c *guideRun) step(t *testing.T, weight int, color string) {
 	t.Helper()
 	accepted := c.awaitWeight(t, weight)

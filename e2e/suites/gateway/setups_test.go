@@ -72,7 +72,8 @@ func setups() map[string]setup {
 // errSetup means that an unknown setup is selected.
 var errSetup = errors.New("unknown setup")
 
-// chooseSetup returns the setup with this name, with the CRDs of a version of the Gateway API; empty for the usual ones.
+// chooseSetup returns the setup with this name, with the CRDs of a version of the Gateway API, or with the usual ones if
+// it is empty.
 func chooseSetup(name, crds string) (setup, error) {
 	all := setups()
 	s, known := all[name]
