@@ -33,6 +33,10 @@ gateway-parts: preflight tools-cluster ## [8 min once] build what uses newer lib
 	$(CLUSTER) path envoy-gateway
 	$(fluxapply)
 
+.PHONY: istio-parts
+istio-parts: preflight tools-cluster ## [3 min once] build Istio, which shares most libraries with gateway-parts
+	$(CLUSTER) path istio
+
 fluxapply = $(COMPILE) $(GREED) go -C tools/fluxapply build -buildvcs=false -ldflags='-s -w' -o $(CLUSTER_BIN)/fluxapply .
 
 # The cluster that the suites share in CI, with all of their requirements.

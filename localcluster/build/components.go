@@ -25,6 +25,10 @@ const (
 	// EnvoyGatewayProxy is the image of the proxies that Envoy Gateway deploys here. Its own default is an older Envoy,
 	// pinned by a digest that only the official registry has.
 	EnvoyGatewayProxy = "envoyproxy/envoy:distroless-v" + EnvoyVersion
+	// IstioVersion is a commit, because Go accepts no tag of Istio. IstioTag is the tag of its images here, which must
+	// not look like a release.
+	IstioVersion = "v0.0.0-20260827124520-eed52ebb66ad"
+	IstioTag     = "1.31-dev-eed52ebb66ad"
 )
 
 // The names of the components that are built only on demand.
@@ -46,6 +50,8 @@ const (
 	KEDAAPIComponent = "keda-api"
 	// ContourComponent contains Contour and its manifests.
 	ContourComponent = "contour"
+	// IstioComponent contains istiod, the agent of its proxies, and the objects of its Helm charts.
+	IstioComponent = "istio"
 	// OldRolloutsComponent contains the controller of the previous minor version and its install.yaml.
 	OldRolloutsComponent = "argo-rollouts-" + OldRolloutsVersion
 	// QEMUComponent runs programs for other processors: usr/bin/qemu-aarch64, or qemu-aarch64-static in older packages.
@@ -176,6 +182,7 @@ func OnDemand(modules, release string) []Component {
 			ModuleFiles{Dir: folder(KEDAComponent), Module: kedaModule, Copies: map[string]string{"config/crd": "share/crd"}},
 		},
 		contour(folder(ContourComponent)),
+		istio(folder(IstioComponent)),
 		oldRollouts(folder(OldRolloutsComponent)),
 		{QEMUComponent, 20 * time.Second, DebianPackages{Release: release, Names: []string{qemuUser(release)}}},
 		{ApacheBenchComponent, 5 * time.Second, DebianPackages{Release: release, Names: apacheBench(release)}},
@@ -286,5 +293,42 @@ func envoyGateway(dir string) Component {
 			},
 			Output: "share/install.yaml",
 		}},
+	}}
+}
+
+// istio contains its official charts, rendered with the settings that an Envoy without Istio's own extensions needs:
+// without the filters istio.metadata_exchange, istio.alpn and istio.stats.
+func istio(dir string) Component {
+	const (
+		module = "istio.io/istio"
+		render = "github.com/kedify/argo-rollouts-plugin/localcluster/components/envoy-gateway/render-chart"
+	)
+	chart := func(release, folder string, set ...string) Print {
+		args := []string{"--chart", folder, "--version", IstioTag, "--release", release, "--namespace", "istio-system"}
+		for _, change := range set {
+			args = append(args, "--set", change)
+		}
+		return Print{Program: "render-chart", Args: args, Output: folder + ".yaml"}
+	}
+	return Component{IstioComponent, 6 * time.Minute, GoTools{
+		Dir:       dir,
+		Packages:  []string{module + "/pilot/cmd/pilot-discovery", module + "/pilot/cmd/pilot-agent", render},
+		Temporary: []string{"render-chart"},
+		Stamps:    []Stamp{{Variable: module + "/pkg/version.buildVersion", Module: module}},
+		Module:    module,
+		Copies: map[string]string{
+			"manifests/charts/base":                          "share/base",
+			"manifests/charts/istio-control/istio-discovery": "share/istiod",
+			"tools/packaging/common/envoy_bootstrap.json":    "share/envoy_bootstrap.json",
+		},
+		Prints: []Print{
+			chart("istio-base", "share/base"),
+			chart("istiod", "share/istiod",
+				"env.PILOT_ENABLE_METADATA_EXCHANGE=false", "env.PILOT_ENABLE_ALPN_FILTER=false", "telemetry.enabled=false",
+				"global.hub=docker.io/istio", "global.tag="+IstioTag,
+				// One replica on a small node: by default istiod requests 2 GiB.
+				"autoscaleEnabled=false", "resources.requests.cpu=50m", "resources.requests.memory=256Mi",
+				"meshConfig.accessLogFile=/dev/stdout"),
+		},
 	}}
 }

@@ -30,6 +30,8 @@ type GoTools struct {
 	Copies map[string]string
 	// Prints are files of the component that its own programs write.
 	Prints []Print `json:",omitempty"` // omitted from the fingerprints of components without such files
+	// Temporary names programs that only Prints run. They are removed afterwards.
+	Temporary []string `json:",omitempty"`
 }
 
 // Stamp is a variable that the linker sets to the version of a module that the go.mod pins. So a program always reports
@@ -140,7 +142,7 @@ func ModuleVersion(ctx context.Context, dir, module string) (string, error) {
 	return version, nil
 }
 
-// print runs the built programs whose output is stored.
+// print runs the built programs whose output is stored, and removes those that are only built for that.
 func (g GoTools) print(ctx context.Context, dest string, log io.Writer) error {
 	for _, p := range g.Prints {
 		output := filepath.Join(dest, p.Output)
@@ -156,6 +158,11 @@ func (g GoTools) print(ctx context.Context, dest string, log io.Writer) error {
 		}
 		if err := os.WriteFile(output, out, 0o644); err != nil {
 			return fmt.Errorf("write %s: %w", p.Output, err)
+		}
+	}
+	for _, program := range g.Temporary {
+		if err := os.Remove(filepath.Join(dest, "bin", program)); err != nil {
+			return fmt.Errorf("remove a temporary program: %w", err)
 		}
 	}
 	return nil

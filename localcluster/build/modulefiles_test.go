@@ -1,7 +1,9 @@
 package build
 
 import (
+	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -45,6 +47,13 @@ func TestPartKeepsWhatItsProgramsPrint(t *testing.T) {
 	tools.Prints[0].Args[0] = "fail"
 	if err := tools.print(t.Context(), dest, io.Discard); err == nil {
 		t.Error("a failing program returned no error")
+	}
+	tools.Prints[0].Args[0], tools.Temporary = "eg", []string{"render"}
+	if err := tools.print(t.Context(), dest, io.Discard); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dest, "bin", "render")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a temporary program is kept: %v", err)
 	}
 }
 

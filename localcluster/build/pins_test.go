@@ -34,7 +34,10 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 				"github.com/slack-go/slack",
 			},
 		},
-		{name: "Kubernetes 1.36", dirs: []string{folder("envoy-gateway"), filepath.Join(repo, "tools", "fluxapply")}},
+		{
+			name: "Kubernetes 1.36",
+			dirs: []string{folder("envoy-gateway"), filepath.Join(repo, "tools", "fluxapply"), folder("istio")},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -85,7 +85,7 @@ func Canaries(s Sources) Bundle {
 
 // GatewayAPI installs the Gateway API's CRDs from a folder with a kustomization.
 func GatewayAPI(folder string) Bundle {
-	return Bundle{Apply: []Step{apply("the Gateway API, experimental channel", "-k", folder)}}
+	return Bundle{Apply: []Step{apply("the Gateway API", "-k", folder)}}
 }
 
 // EnvoyGateway is an implementation of the Gateway API: the folder with its own CRDs, and the objects of its chart.
@@ -105,6 +105,19 @@ func Traefik(s Sources) Bundle {
 	return Bundle{
 		Apply: []Step{apply("Traefik", "-f", filepath.Join(s.Repo, "localcluster", "install", "traefik.yaml"))},
 		Ready: []Step{ready("traefik", "traefik")},
+	}
+}
+
+// Istio is an implementation of the Gateway API without sidecars: the objects of its two charts. It creates its
+// GatewayClasses itself.
+func Istio(s Sources, base, istiod string) Bundle {
+	return Bundle{
+		Apply: []Step{
+			namespace(s, istioNamespace),
+			apply("Istio's CRDs and roles", "-f", base),
+			apply("istiod's official chart", "-f", istiod),
+		},
+		Ready: []Step{ready(istioNamespace, "istiod")},
 	}
 }
 
@@ -183,6 +196,9 @@ const kedaTimeout = 4 * time.Minute
 
 // gatewayNamespace is the namespace in Envoy Gateway's documentation.
 const gatewayNamespace = "envoy-gateway-system"
+
+// istioNamespace is the namespace in Istio's documentation.
+const istioNamespace = "istio-system"
 
 func apply(title string, args ...string) Step {
 	return Step{

@@ -29,6 +29,10 @@ const (
 	KEDAAPI Addon = build.KEDAAPIComponent
 	// Contour is an Ingress controller that configures Envoy.
 	Contour Addon = "contour"
+	// Istio deploys an Envoy for each Gateway. It runs without sidecars.
+	Istio Addon = build.IstioComponent
+	// OldGatewayAPI are older CRDs of the Gateway API instead of the usual ones. Envoy Gateway needs newer ones.
+	OldGatewayAPI Addon = build.OldGatewayAPIComponent
 	// OldRollouts is the image of an older Argo Rollouts controller. It runs only if a manifest uses its tag.
 	OldRollouts Addon = build.OldRolloutsComponent
 	// Busybox is the image of the Pod of `helm test`.
@@ -37,7 +41,7 @@ const (
 
 // Addons are all add-ons. Other versions of KEDA are named after their components, such as "keda-v2.20.2".
 func Addons() []Addon {
-	out := []Addon{EnvoyGateway, Traefik, KEDA, KEDAAPI, Contour, OldRollouts, Busybox}
+	out := []Addon{EnvoyGateway, Traefik, Istio, OldGatewayAPI, KEDA, KEDAAPI, Contour, OldRollouts, Busybox}
 	for _, version := range build.OtherKEDAVersions() {
 		out = append(out, Addon(build.KEDAComponentOf(version)))
 	}
@@ -45,7 +49,7 @@ func Addons() []Addon {
 }
 
 // gateway reports whether the add-on is an implementation of the Gateway API.
-func (a Addon) gateway() bool { return a == EnvoyGateway || a == Traefik }
+func (a Addon) gateway() bool { return a == EnvoyGateway || a == Traefik || a == Istio }
 
 // keda returns the add-on's version of KEDA; empty if it is not KEDA.
 func (a Addon) keda() string {
@@ -98,6 +102,8 @@ func (a Addon) Components() []string {
 		return []string{build.GatewayAPIComponent, build.EnvoyGatewayComponent}
 	case Traefik:
 		return []string{build.GatewayAPIComponent, build.TraefikComponent}
+	case Istio:
+		return []string{build.GatewayAPIComponent, build.IstioComponent}
 	case Busybox:
 		return []string{build.DashComponent, build.WgetComponent}
 	default: // named after its component
@@ -120,6 +126,8 @@ func AddonImages(addons []Addon, components map[string]string, programs map[prod
 		case Contour:
 			out = append(out, envoyImage(build.ContourProxy, components),
 				contour(program(components, build.ContourComponent, "contour")))
+		case Istio:
+			out = append(out, istio(components)...)
 		case OldRollouts:
 			controller := argoRollouts(program(components, build.OldRolloutsComponent,
 				"rollouts-controller-"+build.OldRolloutsVersion))
@@ -127,7 +135,7 @@ func AddonImages(addons []Addon, components map[string]string, programs map[prod
 			out = append(out, controller)
 		case Busybox:
 			out = append(out, busybox(components))
-		case KEDAAPI: // objects and no image
+		case KEDAAPI, OldGatewayAPI: // objects and no image
 		default:
 			out = append(out, keda(components, addon.keda())...)
 		}
@@ -149,7 +157,11 @@ func AddonBundles(addons []Addon, components map[string]string, sources install.
 	gateways := slices.ContainsFunc(addons, Addon.gateway)
 	var out []install.Bundle
 	if gateways {
-		out = append(out, install.GatewayAPI(share(build.GatewayAPIComponent, "experimental")))
+		crds := share(build.GatewayAPIComponent, "experimental")
+		if slices.Contains(addons, OldGatewayAPI) {
+			crds = share(build.OldGatewayAPIComponent)
+		}
+		out = append(out, install.GatewayAPI(crds))
 	}
 	for _, addon := range addons {
 		switch addon {
@@ -160,7 +172,10 @@ func AddonBundles(addons []Addon, components map[string]string, sources install.
 				share(build.EnvoyGatewayComponent, "install.yaml")))
 		case Contour:
 			out = append(out, install.Contour(share(build.ContourComponent, "manifests")))
-		case OldRollouts, Busybox: // an image and nothing else
+		case Istio:
+			out = append(out, install.Istio(sources, share(build.IstioComponent, "base.yaml"),
+				share(build.IstioComponent, "istiod.yaml")))
+		case OldRollouts, Busybox, OldGatewayAPI: // no objects of its own
 		case KEDAAPI:
 			out = append(out, install.KEDAAPI(share(build.KEDAAPIComponent, "crd")))
 		default:
@@ -221,6 +236,27 @@ func envoyGateway(program string) images.Spec {
 		Files:      []images.File{{Path: "/usr/local/bin/envoy-gateway", Source: program}},
 		Folders:    []images.Folder{{Path: "/tmp", Mode: 0o1777}},
 	}
+}
+
+// istio are istiod and the proxy, with the layout of the official images. The proxy is this project's Envoy. Its agent
+// reads a token and writes the configuration below the working directory.
+func istio(components map[string]string) []images.Spec {
+	const user = "1337"
+	agent := "/usr/local/bin/pilot-agent"
+	proxy := envoyImage("istio/proxyv2:"+build.IstioTag, components)
+	proxy.User, proxy.WorkingDir, proxy.Entrypoint = user, "/", []string{agent}
+	proxy.Files = append(proxy.Files,
+		images.File{Path: agent, Source: program(components, build.IstioComponent, "pilot-agent")},
+		images.File{
+			Path: "/var/lib/istio/envoy/envoy_bootstrap_tmpl.json", Mode: 0o644,
+			Source: filepath.Join(components[build.IstioComponent], "share", "envoy_bootstrap.json"),
+		})
+	discovery := "/usr/local/bin/pilot-discovery"
+	return []images.Spec{proxy, {
+		Names: []string{"istio/pilot:" + build.IstioTag}, Entrypoint: []string{discovery}, User: user, WorkingDir: "/",
+		Files:   []images.File{{Path: discovery, Source: program(components, build.IstioComponent, "pilot-discovery")}},
+		Folders: []images.Folder{{Path: "/tmp", Mode: 0o1777}},
+	}}
 }
 
 // keda have the layout of the official images. The manifests of the source tree use the image tags of its main branch,

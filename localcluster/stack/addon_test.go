@@ -21,7 +21,7 @@ func TestParseAddons(t *testing.T) {
 		!slices.Equal(got, []Addon{Traefik, KEDA}) {
 		t.Errorf("KEDA and its API: %v, %v", got, err)
 	}
-	if _, err := ParseAddons([]string{"istio"}); !errors.Is(err, ErrUnknownAddon) {
+	if _, err := ParseAddons([]string{"linkerd"}); !errors.Is(err, ErrUnknownAddon) {
 		t.Errorf("an unknown add-on: error %v", err)
 	}
 	if _, err := ParseAddons([]string{"keda", "keda-v2.20.2"}); !errors.Is(err, ErrTwoKEDAs) {
@@ -58,6 +58,8 @@ func TestAddonImagesAndBundles(t *testing.T) {
 		{"one", []Addon{EnvoyGateway}, programs, 2 + guides, 3},
 		{"one in a bare cluster", []Addon{EnvoyGateway}, nil, 2, 2},
 		{"both share the CRDs and the plugin", []Addon{EnvoyGateway, Traefik}, programs, 3 + guides, 4},
+		{"Istio has an image for its proxies", []Addon{Istio}, programs, 2 + guides, 3},
+		{"older CRDs instead of the usual ones", []Addon{Istio, OldGatewayAPI}, programs, 2 + guides, 3},
 		{"KEDA brings the scaler and the agent, and nothing of the Gateway API", []Addon{KEDA}, programs, 3 + 2, 2},
 		{"KEDA in a bare cluster", []Addon{KEDA}, nil, 3, 1},
 		{"the API of KEDA, with the scaler and the agent", []Addon{KEDAAPI}, programs, 2, 2},
@@ -84,6 +86,18 @@ func TestAddonImagesAndBundles(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestOlderCRDsReplaceUsualOnes(t *testing.T) {
+	components := map[string]string{"gateway-api": "/parts/usual", "gateway-api-v1.2.1": "/parts/older"}
+	for want, addons := range map[string][]Addon{
+		"/parts/usual/share/experimental": {Istio}, "/parts/older/share": {Istio, OldGatewayAPI},
+	} {
+		args := AddonBundles(addons, components, install.Sources{}, true)[0].Apply[0].Args
+		if !slices.Contains(args, want) {
+			t.Errorf("%v: the CRDs are %v, want %s", addons, args, want)
+		}
 	}
 }
 

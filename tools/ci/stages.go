@@ -156,6 +156,10 @@ func full() []Stage {
 			Name: "keda-parts", Make: []string{"keda-parts"}, Needs: []string{"parts"}, After: []string{"cluster-down"},
 			Alone: true,
 		},
+		Stage{
+			Name: "istio-parts", Make: []string{"istio-parts"}, Needs: []string{"gateway-parts"},
+			After: []string{"keda-parts"}, Alone: true,
+		},
 	)
 	for _, s := range []Stage{
 		{Name: "autoscaling", Make: []string{"test-autoscaling"}, OwnCluster: true},
@@ -169,6 +173,14 @@ func full() []Stage {
 		{
 			Name: "autowire-contour", Make: []string{"test-autowire", "AUTOWIRE=TestAutowire", "INGRESS=contour"},
 			OwnCluster: true,
+		},
+		{
+			Name: "gateway-istio", Make: []string{"test-gateway", "GATEWAY=istio"}, OwnCluster: true,
+			Needs: []string{"istio-parts"},
+		},
+		{
+			Name: "gateway-istio-1.2", OwnCluster: true, Needs: []string{"istio-parts"},
+			Make: []string{"test-gateway", "GATEWAY=istio", "GATEWAY_CRDS=1.2.1", "GATEWAY_WALKS=my-app"},
 		},
 		// It compares latencies at 250 requests per second.
 		{Name: "traffic", Make: []string{"test-traffic"}, OwnCluster: true, Alone: true},

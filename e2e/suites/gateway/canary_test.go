@@ -27,11 +27,11 @@ const (
 
 // guide contains the names of a guide's objects, all in namespace default, and the requests to its app.
 type guide struct {
-	rollout, container  string
-	route               string
-	stable, canary      string
-	gateway, host, path string
-	colors              []string
+	rollout, container string
+	route              string
+	stable, canary     string
+	host, path         string
+	colors             []string
 	// rate is the number of requests per second. sample is the number of requests in the measurement of a step: a first
 	// and a second sample must fit into the guide's pause.
 	rate   float64
@@ -44,6 +44,7 @@ type guide struct {
 type guideRun struct {
 	guide
 	environment
+	proxy proxy
 
 	object kube.Latest[kube.Rollout]
 	seen   kube.Latest[route]
@@ -55,9 +56,9 @@ type guideRun struct {
 
 // startGuideRun watches the guide's objects, waits until its app is installed and responds, and starts the load, which
 // runs until the test ends.
-func startGuideRun(t *testing.T, w environment, g guide) *guideRun {
+func startGuideRun(t *testing.T, w environment, p proxy, g guide) *guideRun {
 	t.Helper()
-	c := &guideRun{guide: g, environment: w, stalls: stall.Watch(t)}
+	c := &guideRun{guide: g, environment: w, proxy: p, stalls: stall.Watch(t)}
 	c.watch(t)
 	c.awaitPromotion(t)
 	// During its installation an app has no stable version yet. The guide's initial
@@ -142,7 +143,7 @@ func (c *guideRun) send(t *testing.T, name string, rate float64, header map[stri
 // target returns the configuration of the requests.
 func (c *guideRun) target() load.Config {
 	return load.Config{
-		Address: c.addresses[c.gateway], Host: c.host, Path: c.path,
+		Address: c.addresses[c.proxy.service], Host: c.host, Path: c.path,
 		Timeout: await.Patience(), MaxInFlight: 1, Colors: c.colors,
 	}
 }
@@ -171,12 +172,12 @@ func (c *guideRun) abort(t *testing.T) {
 }
 
 // awaitWeight waits until the route has the canary's weight, is labeled as in progress, and is accepted by the
-// implementation. It returns the time of that.
+// implementation. It returns the time when the acceptance arrived.
 func (c *guideRun) awaitWeight(t *testing.T, weight int) time.Time {
 	t.Helper()
 	await.Described(t, fmt.Sprintf("weights %d/%d, marked and accepted", 100-weight, weight),
 		func() bool { return c.hasWeight(weight) && c.seen.Get().isAccepted() && c.seen.Get().isInProgress() }, c.state)
-	return time.Now()
+	return c.seen.Get().received
 }
 
 // hasWeight reports whether the route has the weight for the canary.

@@ -17,6 +17,7 @@ type environment struct {
 	repo      string
 	logs      string // folder with the node's logs
 	addresses map[string]string
+	setup     setup
 }
 
 // proxy is an implementation in front of a guide's app.
@@ -25,22 +26,16 @@ type proxy struct {
 	manifest, service string
 }
 
-// forwards returns the Services of the guides' Gateways by the names of their addresses. Envoy Gateway creates one for
-// each Gateway, Traefik has one for all.
-func forwards() map[string]string {
-	return map[string]string{
-		"my-gateway":   "my-gateway.envoy-gateway-system.svc.cluster.local:80",
-		"http-gateway": "http-gateway.envoy-gateway-system.svc.cluster.local:80",
-		"traefik":      "traefik.traefik.svc.cluster.local:80",
-	}
-}
-
-// start starts a cluster with both implementations.
-func start(t *testing.T) environment {
+// start starts a cluster with the implementations of a setup.
+func start(t *testing.T, s setup) environment {
 	t.Helper()
-	cluster, repo := testbed.Launch(t, provider.Spec{Addons: []string{"envoy-gateway", "traefik"}, Forwards: forwards()})
-	w := environment{runner: cluster, repo: repo, logs: cluster.Logs, addresses: cluster.Addresses}
-	w.applyFiles(t, w.example("gatewayclass.yaml"), testbed.LimitRangeFile(repo))
+	cluster, repo := testbed.Launch(t, provider.Spec{Addons: s.addons, Forwards: s.forwards})
+	w := environment{runner: cluster, repo: repo, logs: cluster.Logs, addresses: cluster.Addresses, setup: s}
+	files := []string{testbed.LimitRangeFile(repo)}
+	for _, file := range s.files {
+		files = append(files, w.example(file))
+	}
+	w.applyFiles(t, files...)
 	return w
 }
 
@@ -110,7 +105,7 @@ func (w environment) explainFailure(t *testing.T, kinds string) {
 			{"kubectl", "get", "gateways", "-A", "-o", "yaml"},
 			{"kubectl", "get", "events", "--sort-by=.lastTimestamp"},
 			append([]string{"kubectl", "-n", "argo-rollouts", "logs", "deploy/argo-rollouts"}, tail...),
-			append([]string{"kubectl", "-n", "envoy-gateway-system", "logs", "deploy/envoy-gateway"}, tail...),
+			append(append([]string{"kubectl", "logs"}, w.setup.controller...), tail...),
 		} {
 			out, err := w.try(context.WithoutCancel(t.Context()), args...)
 			t.Logf("$ %s\n%s%v", strings.Join(args, " "), out, err)

@@ -15,20 +15,18 @@ func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a sub
 	w.apply(t, "my-app", p.manifest, "services", "httproute", "rollout")
 	w.explainFailure(t, "rollout,httproute")
 	const image = "my-registry.example.com/my-app:"
-	c := startGuideRun(t, w, guide{
+	c := startGuideRun(t, w, p, guide{
 		rollout: "my-app", container: "app", route: "my-app-route", stable: "my-app-stable", canary: "my-app-canary",
-		gateway: p.service, host: "api.example.com", path: "/my-app", colors: []string{"v1.0.0", "v1.1.0", "v1.2.0"},
+		host: "api.example.com", path: "/my-app", colors: []string{"v1.0.0", "v1.1.0", "v1.2.0"},
 		rate: 100, sample: 1000,
 	})
 	c.checkAll(t, "v1.0.0", c.awaitEnd(t))
 
 	c.setImage(t, image+"v1.1.0")
-	c.awaitWeight(t, 5)
-	c.split(t, 5, "v1.1.0")
+	c.step(t, 5, "v1.1.0")
 	c.promote(t)
 	for _, weight := range []int{25, 50, 75} {
-		c.awaitWeight(t, weight)
-		c.split(t, weight, "v1.1.0")
+		c.step(t, weight, "v1.1.0")
 	}
 	c.awaitPromotion(t)
 	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
@@ -46,8 +44,7 @@ func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a sub
 	c.setImage(t, image+"v1.2.0")
 	c.awaitWeight(t, 5)
 	c.promote(t)
-	c.awaitWeight(t, 25)
-	c.split(t, 25, "v1.2.0")
+	c.step(t, 25, "v1.2.0")
 	c.abort(t)
 	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
 }
@@ -58,10 +55,10 @@ func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a 
 	w.apply(t, "bookinfo", p.manifest, "services", "httproute", "rollout")
 	w.explainFailure(t, "rollout,httproute")
 	image := func(version string) string { return "docker.io/istio/examples-bookinfo-reviews-" + version + ":1.20.2" }
-	c := startGuideRun(t, w, guide{
+	c := startGuideRun(t, w, p, guide{
 		rollout: "reviews-rollout", container: "reviews", route: "bookinfo-reviews",
 		stable: "reviews-stable", canary: "reviews-canary",
-		gateway: p.service, host: "www.bookinfo.com", path: "/reviews/0", colors: []string{"v1", "v2", "v3"},
+		host: "www.bookinfo.com", path: "/reviews/0", colors: []string{"v1", "v2", "v3"},
 		// A first and a second sample fit into the guide's pauses of 10 s.
 		rate: 150, sample: 600, header: map[string]string{"role": "qa"},
 	})
@@ -73,8 +70,7 @@ func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a 
 	c.split(t, 0, "v2") // all other users
 	c.promote(t)
 	for _, weight := range []int{10, 20, 40, 60} {
-		c.awaitWeight(t, weight)
-		c.split(t, weight, "v2")
+		c.step(t, weight, "v2")
 		c.asQA(t, "v2")
 	}
 	c.awaitPromotion(t)
@@ -84,8 +80,7 @@ func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a 
 	c.setImage(t, image("v3"))
 	c.turnQA(t, "v2", "v3", c.pausedForQA(t))
 	c.promote(t)
-	c.awaitWeight(t, 10)
-	c.split(t, 10, "v3")
+	c.step(t, 10, "v3")
 	c.asQA(t, "v3")
 	c.abort(t)
 	over := c.awaitEnd(t)

@@ -53,6 +53,17 @@ func (c *guideRun) split(t *testing.T, weight int, color string) {
 	c.checkNoneFailed(t)
 }
 
+// step waits for a step of the canary and checks its split. If the setup can read it, it logs how long after the
+// acceptance of the route its proxy applied it.
+func (c *guideRun) step(t *testing.T, weight int, color string) {
+	t.Helper()
+	accepted := c.awaitWeight(t, weight)
+	if c.setup.applied != nil {
+		t.Logf("%s: %d %% applied %s", color, weight, c.applied(t, weight, accepted))
+	}
+	c.split(t, weight, color)
+}
+
 // measured is the measurement of a split that third-party proxies may apply late.
 type measured struct {
 	sample assert.Sample

@@ -18,18 +18,6 @@ type plan struct {
 	proxy proxy
 }
 
-// plans returns all guide runs.
-func plans() []plan {
-	return []plan{
-		{"my-app", testMyApp, proxy{"gateway", "my-gateway"}},
-		{"bookinfo", testBookinfo, proxy{"gateway", "http-gateway"}},
-		{"connections", testConnections, proxy{"gateway", "connections"}},
-		{"sessions", testSessions, proxy{"gateway", "my-gateway"}},
-		{"my-app on Traefik", testMyApp, proxy{"gateway-traefik", "traefik"}},
-		{"bookinfo on Traefik", testBookinfo, proxy{"gateway-traefik", "traefik"}},
-	}
-}
-
 // runsVariable contains the selected runs, separated by commas; empty means all.
 const runsVariable = "GATEWAY_WALKS"
 
@@ -62,11 +50,15 @@ func choose(names string, all []plan) ([]plan, error) {
 
 // TestGuides runs the guides in one cluster. All selected runs must have run, whatever the flags of go test are.
 func TestGuides(t *testing.T) {
-	chosen, err := choose(os.Getenv(runsVariable), plans())
+	s, err := chooseSetup(os.Getenv(setupVariable), os.Getenv(crdsVariable))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := start(t)
+	chosen, err := choose(os.Getenv(runsVariable), s.plans)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := start(t, s)
 	// One run at a time: three in parallel starved Envoy Gateway on two cores. It
 	// needed more than 10 s to remove the endpoint of a terminating Pod.
 	ran := 0

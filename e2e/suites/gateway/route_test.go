@@ -1,10 +1,12 @@
 package gateway
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // inProgress is the label of a route during a canary.
@@ -26,6 +28,14 @@ type route struct {
 			Conditions []condition `json:"conditions"`
 		} `json:"parents"`
 	} `json:"status"`
+	received time.Time
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It records the time.
+func (r *route) UnmarshalJSON(raw []byte) error {
+	type plain route
+	r.received = time.Now()
+	return json.Unmarshal(raw, (*plain)(r))
 }
 
 // rule is a rule of a route.

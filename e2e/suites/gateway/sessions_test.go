@@ -44,7 +44,7 @@ type user struct {
 func (c *guideRun) newUsers(t *testing.T, n int) []*user {
 	t.Helper()
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "tcp", c.addresses[c.gateway])
+		return new(net.Dialer).DialContext(ctx, "tcp", c.addresses[c.proxy.service])
 	}
 	all := make([]*user, 0, n)
 	for range n {
@@ -165,9 +165,9 @@ func testSessions(t *testing.T, w environment, p proxy) { //nolint:thelper // a 
 	w.apply(t, "my-app", p.manifest)
 	w.applyFiles(t, filepath.Join("testdata", "sessions.yaml"))
 	w.explainFailure(t, "rollout,httproute")
-	c := &guideRun{environment: w, stalls: stall.Watch(t), guide: guide{
+	c := &guideRun{environment: w, proxy: p, stalls: stall.Watch(t), guide: guide{
 		rollout: "sessions", container: "app", route: "sessions", stable: "sessions-stable", canary: "sessions-canary",
-		gateway: p.service, host: "sessions.example.com", path: "/my-app", colors: []string{"v1.0.0", "v1.1.0"},
+		host: "sessions.example.com", path: "/my-app", colors: []string{"v1.0.0", "v1.1.0"},
 	}}
 	c.watch(t)
 	c.awaitPromotion(t)

@@ -1,0 +1,113 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+)
+
+// setup is a cluster with one or more implementations of the Gateway API, and the guide runs on it.
+type setup struct {
+	// addons are those of the cluster, forwards the Services of the guides' Gateways by the names of their addresses.
+	addons   []string
+	forwards map[string]string
+	// files are those of the guides that apply to every run.
+	files []string
+	// controller are the arguments of `kubectl logs` for the controller of the implementation.
+	controller []string
+	// applied reads the routes of the proxy in front of a guide's app; nil if the proxy has no interface for that.
+	applied func(t *testing.T, w environment, p proxy) routeDump
+	plans   []plan
+}
+
+// The environment variables that select the setup: its name, and whether the CRDs are those of Gateway API 1.2.1.
+const (
+	setupVariable = "GATEWAY"
+	crdsVariable  = "GATEWAY_CRDS"
+)
+
+// oldCRDs is the value of crdsVariable for the CRDs that guide my-app names.
+const oldCRDs = "1.2.1"
+
+// setups returns all setups by their names. Envoy Gateway and Traefik share a cluster.
+func setups() map[string]setup {
+	return map[string]setup{
+		"": {
+			addons: []string{"envoy-gateway", "traefik"},
+			forwards: map[string]string{ // Envoy Gateway creates a Service for each Gateway, Traefik has one for all
+				"my-gateway":   "my-gateway.envoy-gateway-system.svc.cluster.local:80",
+				"http-gateway": "http-gateway.envoy-gateway-system.svc.cluster.local:80",
+				"traefik":      "traefik.traefik.svc.cluster.local:80",
+			},
+			files:      []string{"gatewayclass.yaml"},
+			controller: []string{"-n", "envoy-gateway-system", "deploy/envoy-gateway"},
+			plans: []plan{
+				{"my-app", testMyApp, proxy{"gateway", "my-gateway"}},
+				{"bookinfo", testBookinfo, proxy{"gateway", "http-gateway"}},
+				{"connections", testConnections, proxy{"gateway", "connections"}},
+				{"sessions", testSessions, proxy{"gateway", "my-gateway"}},
+				{"my-app on Traefik", testMyApp, proxy{"gateway-traefik", "traefik"}},
+				{"bookinfo on Traefik", testBookinfo, proxy{"gateway-traefik", "traefik"}},
+			},
+		},
+		"istio": {
+			addons: []string{"istio"},
+			forwards: map[string]string{ // the proxy of a Gateway is in its namespace
+				"my-gateway":   "my-gateway-istio.istio-ingress.svc.cluster.local:80",
+				"http-gateway": "http-gateway-istio.default.svc.cluster.local:80",
+			},
+			controller: []string{"-n", istioNamespace, istiod},
+			applied:    istioRoutes,
+			plans: []plan{
+				{"my-app", onIstio(testMyApp), proxy{"gateway-istio", "my-gateway"}},
+				{"bookinfo", onIstio(testBookinfo), proxy{"gateway-istio", "http-gateway"}},
+				{"aborts", onIstio(testAborts), proxy{"gateway-istio", "my-gateway"}},
+			},
+		},
+	}
+}
+
+// errSetup means that an unknown setup is selected.
+var errSetup = errors.New("unknown setup")
+
+// chooseSetup returns the setup with this name, with the CRDs of a version of the Gateway API, or with the usual ones if
+// it is empty.
+func chooseSetup(name, crds string) (setup, error) {
+	all := setups()
+	s, known := all[name]
+	if !known {
+		return setup{}, fmt.Errorf("%w: %s has %q; there are: %q", errSetup, setupVariable, name,
+			slices.Sorted(maps.Keys(all)))
+	}
+	switch {
+	case crds == "":
+	case crds == oldCRDs && name == "istio":
+		s.addons = append(s.addons, "gateway-api-v"+oldCRDs)
+	default:
+		return setup{}, fmt.Errorf("%w: %s has %q: only Istio runs with others than the usual ones, %s", errSetup,
+			crdsVariable, crds, oldCRDs)
+	}
+	return s, nil
+}
+
+func TestChooseSetup(t *testing.T) {
+	for _, tt := range []struct {
+		name, crds string
+		addons     []string
+		fails      bool
+	}{
+		{addons: []string{"envoy-gateway", "traefik"}},
+		{name: "istio", addons: []string{"istio"}},
+		{name: "istio", crds: "1.2.1", addons: []string{"istio", "gateway-api-v1.2.1"}},
+		{name: "istio", crds: "1.3.0", fails: true},
+		{crds: "1.2.1", fails: true},
+		{name: "linkerd", fails: true},
+	} {
+		s, err := chooseSetup(tt.name, tt.crds)
+		if errors.Is(err, errSetup) != tt.fails || !slices.Equal(s.addons, tt.addons) {
+			t.Errorf("%q with CRDs %q: add-ons %v, error %v", tt.name, tt.crds, s.addons, err)
+		}
+	}
+}
