@@ -215,14 +215,14 @@ func TestTheBoundAfterRandomChanges(t *testing.T) {
 					switch {
 					case before == nil:
 						stored[name] = object
-						s.scaledObjects.Add(object)
+						s.scaledObjects.Add(object.DeepCopy()) // the source changes it
 					case random.IntN(2) == 0:
 						delete(stored, name)
-						s.scaledObjects.Delete(before)
+						s.scaledObjects.Delete(before.DeepCopy())
 					default:
 						object.CreationTimestamp, object.UID = before.CreationTimestamp, before.UID
 						stored[name] = object
-						s.scaledObjects.Modify(object)
+						s.scaledObjects.Modify(object.DeepCopy())
 					}
 				}
 				if isInterrupted {
