@@ -7,8 +7,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -77,8 +77,9 @@ func (n *node) readyFrom(t *testing.T, address netip.Addr) bool {
 	return client.read(http.MethodGet).status == http.StatusOK
 }
 
-// flood opens connections to the port for statistics from sources in turn, and returns how many stay open, at
-// most limit. They are closed by the returned function. Each of them succeeds at first, as the probes of the kubelet that only connect.
+// flood opens connections to the port for statistics from sources in turn, and returns how many stay open, at most limit.
+// They are closed by the returned function. Each of them succeeds at first, as the probes of the kubelet that only
+// connect.
 func (n *node) flood(t *testing.T, count, limit int, sources ...netip.Addr) (open int, end func()) {
 	t.Helper()
 	connections := make([]net.Conn, 0, count)
@@ -90,11 +91,16 @@ func (n *node) flood(t *testing.T, count, limit int, sources ...netip.Addr) (ope
 		connections = append(connections, connection)
 	}
 	isOpen := func(connection net.Conn) bool {
-		if err := connection.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		raw, err := connection.(*net.TCPConn).SyscallConn()
+		if err != nil {
 			t.Fatal(err)
 		}
-		_, err := connection.Read(make([]byte, 1))
-		return errors.Is(err, os.ErrDeadlineExceeded)
+		var result error
+		err = raw.Read(func(file uintptr) bool {
+			_, _, result = syscall.Recvfrom(int(file), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+			return true
+		})
+		return err == nil && errors.Is(result, syscall.EAGAIN)
 	}
 	await.Described(t, "connections above the limit are closed", func() bool {
 		open = 0
