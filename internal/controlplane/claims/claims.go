@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
@@ -119,10 +120,8 @@ func (r *Resolver) Run(ctx context.Context) error {
 		}
 		for address, claims := r.next(); claims != nil; address, claims = r.next() {
 			r.decide(ctx, address, claims)
-			select {
-			case <-ctx.Done():
+			if !kube.Sleep(ctx, pause) {
 				return nil
-			case <-time.After(pause):
 			}
 		}
 	}

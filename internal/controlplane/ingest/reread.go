@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -63,25 +64,15 @@ func (r *rereader) run(ctx context.Context) {
 				r.report(ctx, keyOf(stub), err)
 			}
 			isOneRead = isOneRead || err == nil
-			if !sleep(ctx, rereadPause) {
+			if !kube.Sleep(ctx, rereadPause) {
 				return
 			}
 		}
 		if isOneRead {
 			pauses = newBackoff(maxFailedPause)
-		} else if !sleep(ctx, pauses.Step()) {
+		} else if !kube.Sleep(ctx, pauses.Step()) {
 			return
 		}
-	}
-}
-
-// sleep waits, and reports whether ctx has not ended.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(pause):
-		return true
 	}
 }
 
