@@ -32,7 +32,8 @@ func closeConn(r *http.Request) {
 	}
 }
 
-// enter counts a stream of an address until leave is called; ctx is that of the stream. The error is a gRPC status: the limits do not allow it.
+// enter counts a stream of an address until leave is called; ctx is that of the stream. The error is a gRPC status: the
+// limits do not allow it.
 func (s *Server) enter(
 	ctx context.Context, from netip.Addr, limits Limits, r *http.Request,
 ) (leave func(), err error) {

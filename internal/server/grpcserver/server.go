@@ -62,7 +62,8 @@ type Options struct {
 	MaxStreams int
 	// MaxPushes limits the streams of all addresses whose methods send several responses to one request, and MaxCalls
 	// the calls with one request and one response. Above a limit, an address with fewer of them replaces those of the
-	// address that has the most, except the streams of an address with at most three quarters of MaxPushes. 0 means no limit.
+	// address that has the most, except the streams of an address with at most three quarters of MaxPushes. 0 means no
+	// limit.
 	MaxPushes, MaxCalls int
 	// PerConnection limits the streams of a connection; 0 means StreamsPerConnection.
 	PerConnection int
@@ -124,17 +125,13 @@ func New(options Options) *Server {
 	if options.AccountOf == nil {
 		options.AccountOf = func(netip.Addr) string { return "" }
 	}
-	if options.MaxStreams == 0 {
-		options.MaxStreams = DefaultMaxStreams
-	}
+	options.MaxStreams = cmp.Or(options.MaxStreams, DefaultMaxStreams)
 	if options.Received == nil {
 		options.Received = NewBudget(defaultReceived, defaultReceivedPerAccount)
 	}
 	options.PerConnection = cmp.Or(options.PerConnection, StreamsPerConnection)
 	options.Header, options.Window = cmp.Or(options.Header, maxHeader), cmp.Or(options.Window, connectionWindow)
-	if options.PingInterval == 0 {
-		options.PingInterval = DefaultPingInterval
-	}
+	options.PingInterval = cmp.Or(options.PingInterval, DefaultPingInterval)
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -294,17 +291,33 @@ func callContext(r *http.Request, limits Limits) context.Context {
 
 // withDeadline adds the deadline of the header Grpc-Timeout to a context: at most 8 digits and a unit.
 func withDeadline(ctx context.Context, text string) (context.Context, context.CancelFunc) {
-	units := map[string]time.Duration{
-		"H": time.Hour, "M": time.Minute, "S": time.Second, "m": time.Millisecond, "u": time.Microsecond, "n": time.Nanosecond,
-	}
 	if len(text) >= 2 && len(text) <= 9 {
 		last := len(text) - 1
 		count, err := strconv.ParseUint(text[:last], 10, 32)
-		if unit := units[text[last:]]; err == nil && unit > 0 && (unit < time.Hour || count < 1_000_000) {
+		if unit := unitOf(text[last]); err == nil && unit > 0 && (unit < time.Hour || count < 1_000_000) {
 			return context.WithTimeout(ctx, time.Duration(count)*unit)
 		}
 	}
 	return context.WithCancel(ctx)
+}
+
+// unitOf returns the unit of a timeout, 0 for an unknown one.
+func unitOf(letter byte) time.Duration {
+	switch letter {
+	case 'H':
+		return time.Hour
+	case 'M':
+		return time.Minute
+	case 'S':
+		return time.Second
+	case 'm':
+		return time.Millisecond
+	case 'u':
+		return time.Microsecond
+	case 'n':
+		return time.Nanosecond
+	}
+	return 0
 }
 
 // EncodeMessage encodes text for the trailer Grpc-Message: printable ASCII, the rest percent-encoded.
