@@ -103,7 +103,7 @@ func newProcess(
 	if err != nil {
 		return nil, err
 	}
-	if _, err := chosen.tls.Listener(nil); err != nil { // before the port is open
+	if err := chosen.tls.Check(); err != nil { // before the port is open
 		return nil, err
 	}
 	p := &process{
@@ -171,9 +171,6 @@ func (p *process) serveGRPC(ctx context.Context) error {
 	p.logger.InfoContext(ctx, "listening", "port", "grpc", "address", listener.Addr().String())
 	p.health.SetReady()
 	p.setReadiness(grpc_health_v1.HealthCheckResponse_SERVING)
-	listener = server.LimitConnections(listener, scaler.ConnectionLimits(), p.logger)
-	if listener, err = p.settings.tls.Listener(listener); err != nil {
-		return err
-	}
+	listener = p.settings.tls.Listener(server.LimitConnections(listener, scaler.ConnectionLimits(), p.logger))
 	return server.ServeGRPC(ctx, "gRPC", listener, p.server, p.service.Close)
 }

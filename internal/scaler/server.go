@@ -64,16 +64,22 @@ func NewServer(maxStreams uint32, observer Observer, logger *slog.Logger) *grpcs
 	})
 }
 
-// Listener returns a listener that serves TLS with the files. Without files it returns the given one. The error names
-// the file that cannot be read.
-func (t TLS) Listener(listener net.Listener) (net.Listener, error) {
+// Check returns an error that names the file that cannot be read.
+func (t TLS) Check() error {
 	if t == (TLS{}) {
-		return listener, nil
+		return nil
 	}
-	if _, err := t.config(nil); err != nil {
-		return nil, err
+	_, err := t.config(nil)
+	return err
+}
+
+// Listener returns a listener that serves TLS with the files, which it reads for each handshake. Without files it
+// returns the given one.
+func (t TLS) Listener(listener net.Listener) net.Listener {
+	if t == (TLS{}) {
+		return listener
 	}
-	return tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: t.config}), nil
+	return tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: t.config})
 }
 
 // methodLimits returns the limits of the methods. The parts of a message are names, a map, and an embedded message.

@@ -152,11 +152,11 @@ func serveTLS(t *testing.T, files scaler.TLS) string {
 		t.Fatal(err)
 	}
 	address := listener.Addr().String()
-	if listener, err = files.Listener(listener); err != nil {
+	if err := files.Check(); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
+	go func() { done <- server.Serve(files.Listener(listener)) }()
 	t.Cleanup(func() {
 		server.Stop()
 		if err := <-done; err != nil {
@@ -202,7 +202,7 @@ func TestInvalidTLSFiles(t *testing.T) {
 		"the key is no key":         {with(func(f *scaler.TLS) { f.Key = f.Certificate }), "key"},
 		"no authorities":            {with(func(f *scaler.TLS) { f.ClientCA = empty }), "empty.crt"},
 	} {
-		_, err := test.files.Listener(nil)
+		err := test.files.Check()
 		if errors.Is(err, scaler.ErrTLS) != (test.wantErr != "") ||
 			err != nil && !strings.Contains(err.Error(), test.wantErr) {
 			t.Errorf("%s: error %v, want something with %q", name, err, test.wantErr)
