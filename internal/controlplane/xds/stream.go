@@ -201,13 +201,7 @@ func (s *Server) run(
 		case end := <-ended:
 			return end
 		case r := <-ready:
-			r.Message = strings.ToValidUTF8(r.Message[:min(len(r.Message), messageLimit)], "")
-			due := s.withholdDrained(members, st, r)
-			out = st.receive(r)
-			out.Responses = append(due, out.Responses...)
-			s.reportAnswer(ctx, logger, st, out.Answer)
-			reportRefused(ctx, logger, st, r.TypeURL, out.Refused)
-			reportWithheld(ctx, logger, st, r)
+			out = s.receive(ctx, members, st, r, logger)
 			handled <- struct{}{}
 		case <-latest.superseded:
 			if latest = st.fleet.current(); latest.snapshot == nil {
@@ -235,6 +229,20 @@ func (s *Server) run(
 			reserved.Release()
 		}
 	}
+}
+
+// receive steps the session by a request, and reports what it says.
+func (s *Server) receive(
+	ctx context.Context, members *membership, st *stream, r session.Request, logger *slog.Logger,
+) session.Output {
+	r.Message = strings.ToValidUTF8(r.Message[:min(len(r.Message), messageLimit)], "")
+	due := s.withholdDrained(members, st, r)
+	out := st.receive(r)
+	out.Responses = append(due, out.Responses...)
+	s.reportAnswer(ctx, logger, st, out.Answer)
+	reportRefused(ctx, logger, st, r.TypeURL, out.Refused)
+	reportWithheld(ctx, logger, st, r)
+	return out
 }
 
 // applyMembership sends the listeners with an IPv6 address once the proxy has an IPv6 address, and the endpoints with
