@@ -101,7 +101,11 @@ func (s *environment) start(ctx context.Context) error {
 		}
 	}
 	if s.tls {
-		if err := s.createCertificate(ctx); err != nil {
+		name := transport.Name(httpv1alpha1.DefaultInterceptorNamespace)
+		if s.certificate, err = kit.CreateServerCertificate(name); err != nil {
+			return err
+		}
+		if err := apiserver.CreateInterceptorCertificate(ctx, s.client, s.certificate); err != nil {
 			return err
 		}
 	}
@@ -115,19 +119,6 @@ func (s *environment) start(ctx context.Context) error {
 		apiserver.Create(ctx, s.client, slicesPath(fleetName(0)), proxySlice("", true, netspace.Address())),
 		apiserver.Create(ctx, s.client, slicesPath(fleetName(0)), proxySlice("-joining", false, relayAddresses()...)),
 	)
-}
-
-// createCertificate creates the Secret with the interceptor's certificate.
-func (s *environment) createCertificate(ctx context.Context) (err error) {
-	const namespace = httpv1alpha1.DefaultInterceptorNamespace
-	if s.certificate, err = kit.CreateServerCertificate(transport.Name(namespace)); err != nil {
-		return err
-	}
-	return apiserver.Create(ctx, s.client, "/api/v1/namespaces/"+namespace+"/secrets", &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: httpv1alpha1.InterceptorTLSSecret},
-		Type:       corev1.SecretTypeTLS, Data: s.certificate,
-	})
 }
 
 // stop stops everything.

@@ -68,9 +68,5 @@ func (p Proxy) bootstrap(folder string, changes ...[2]string) (string, error) {
 	if p.CA == nil {
 		return envoyproc.InstalledBootstrap(p.Repository, changes...)
 	}
-	mount := &envoyproc.Mount{Folder: folder}
-	if err := mount.WriteToken(p.Token); err != nil {
-		return "", err
-	}
-	return mount.Write(p.CA, changes...)
+	return envoyproc.AgentBootstrap(folder, p.CA, p.Token, changes...)
 }

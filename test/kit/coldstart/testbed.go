@@ -19,7 +19,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -124,22 +123,12 @@ func (s *Testbed) start(ctx context.Context) (err error) {
 		return err
 	}
 	if s.Certificate != nil {
-		err = s.createCertificate(ctx)
+		err = apiserver.CreateInterceptorCertificate(ctx, s.Admin, s.Certificate)
 	}
 	if err != nil {
 		return err
 	}
 	return s.populate(ctx)
-}
-
-// createCertificate creates the Secret with the interceptor's certificate.
-func (s *Testbed) createCertificate(ctx context.Context) error {
-	const namespace = httpv1alpha1.DefaultInterceptorNamespace
-	return apiserver.Create(ctx, s.Admin, "/api/v1/namespaces/"+namespace+"/secrets", &corev1.Secret{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: httpv1alpha1.InterceptorTLSSecret},
-		Type:       corev1.SecretTypeTLS, Data: s.Certificate,
-	})
 }
 
 // Stop stops everything except interceptors.
@@ -276,13 +265,9 @@ func (s *Testbed) bootstrap(ctx context.Context, changes [][2]string) (string, e
 	if err != nil {
 		return "", err
 	}
-	mount := &envoyproc.Mount{Folder: folder}
 	token, err := apiserver.PodToken(ctx, s.Admin, Namespace, podAt(netspace.Address()), identity.Audience)
-	if err == nil {
-		err = mount.WriteToken(token)
-	}
 	if err != nil {
 		return "", err
 	}
-	return mount.Write(s.Certificate[corev1.ServiceAccountRootCAKey], changes...)
+	return envoyproc.AgentBootstrap(folder, s.Certificate[corev1.ServiceAccountRootCAKey], token, changes...)
 }

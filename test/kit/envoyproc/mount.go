@@ -18,6 +18,16 @@ const bootstrapPath, tokenPath = "/etc/envoy", "/var/run/secrets/kedify" //nolin
 // errConfigMap means that the agent applies no ConfigMap.
 var errConfigMap = errors.New("the agent applies no ConfigMap")
 
+// AgentBootstrap returns the bootstrap of a proxy of the agent that trusts CAs, in PEM, and has a token, with changes as
+// those of Mount.Write. Its files are in folder, as those of a Mount.
+func AgentBootstrap(folder string, ca []byte, token string, changes ...[2]string) (string, error) {
+	mount := &Mount{Folder: folder}
+	if err := mount.WriteToken(token); err != nil {
+		return "", err
+	}
+	return mount.Write(ca, changes...)
+}
+
 // Mount is a folder with the volumes of the agent's proxies: the ConfigMap and the Pod's token. They change like
 // volumes that the kubelet mounts: all files are links into a folder, and a rename of one link replaces all of them.
 type Mount struct {
