@@ -3,10 +3,8 @@ package attacks
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,9 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/shipped"
 )
 
 // largeObjects is the number of HTTPScaledObjects of nearly the largest size that the schema allows, and objectBytes
@@ -29,27 +25,8 @@ const largeObjects, objectBytes = 700, 256*(200+1024) + 16*(256+4096)
 // TestLargeObjects starts the interceptor with these objects, and adds half of them again while it runs. It never
 // needs the memory that the first ones take.
 func TestLargeObjects(t *testing.T) {
-	binaries, err := apiserver.FromEnvironment(os.Getenv)
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx := context.WithoutCancel(t.Context())
-	limit, variables, err := shipped.Settings(shipped.Interceptor)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bed, err := coldstart.Start(ctx, coldstart.Options{
-		Binaries: binaries, Repository: "../..", Built: netspace.Folder(), Folder: t.TempDir(), Apps: 1,
-		QueueDeadline: time.Hour, Workers: 2, Environment: variables,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := bed.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	bed, limit := startTestbed(t, coldstart.Options{Apps: 1})
 	if err := apiserver.CreateNamespace(ctx, bed.Admin, evil); err != nil {
 		t.Fatal(err)
 	}

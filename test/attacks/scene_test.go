@@ -60,32 +60,39 @@ type scene struct {
 	peaks  []string
 }
 
-// newScene starts everything. It ends with the test.
-func newScene(t *testing.T) *scene {
+// startTestbed starts a Testbed for interceptors with the settings of the manifest, and returns it with their limit of
+// memory in bytes. It ends with the test.
+func startTestbed(t *testing.T, options coldstart.Options) (*coldstart.Testbed, int) {
 	t.Helper()
-	binaries, err := apiserver.FromEnvironment(os.Getenv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := context.WithoutCancel(t.Context())
 	limit, variables, err := shipped.Settings(shipped.Interceptor)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &scene{limit: limit}
-	s.Testbed, err = coldstart.Start(ctx, coldstart.Options{
-		Binaries: binaries, Envoy: envoyproc.Binary(t), Repository: "../..", Built: netspace.Folder(), Folder: t.TempDir(),
-		Apps: apps, QueueDeadline: time.Hour, Workers: 2, Environment: variables,
-	})
+	if options.Binaries, err = apiserver.FromEnvironment(os.Getenv); err != nil {
+		t.Fatal(err)
+	}
+	options.Repository, options.Built, options.Folder = "../..", netspace.Folder(), t.TempDir()
+	options.QueueDeadline, options.Workers, options.Environment = time.Hour, 2, variables
+	bed, err := coldstart.Start(context.WithoutCancel(t.Context()), options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := s.Stop(); err != nil {
+		if err := bed.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
+	return bed, limit
+}
+
+// newScene starts everything. It ends with the test.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	s := new(scene)
+	s.Testbed, s.limit = startTestbed(t, coldstart.Options{Envoy: envoyproc.Binary(t), Apps: apps})
 	s.createEvil(t)
+	ctx := context.WithoutCancel(t.Context())
+	var err error
 	if s.replica, err = s.StartInterceptor(ctx, 0); err != nil {
 		t.Fatal(err)
 	}
