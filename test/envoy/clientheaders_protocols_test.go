@@ -220,36 +220,21 @@ func TestClientsCannotControlEnvoyByWebSockets(t *testing.T) {
 	t.Parallel()
 	all := shopInputs(t, startBackend(t, "shop"), model.HTTP1)
 	r := startSecureReplica(t, all)
-	for _, state := range states() {
-		for _, isSecure := range []bool{false, true} {
-			for _, protocol := range protocols() {
-				name := fmt.Sprintf("%s, %s over %s", state, protocol, schemeOf(isSecure))
-				r.enter(t, state, all)
-				socket := r.beginSocket(t, protocol, isSecure, "/websocket/header", controlHeaders()...)
-				if state != "ready" {
-					r.awaitQueued(t, "shop", 1)
-					r.await(t, r.publishInputs(t, all))
-				}
-				if err := socket.open(); err != nil {
-					t.Errorf("%s: %v", name, err)
-					continue
-				}
-				line, err := socket.readLine()
-				var header http.Header
-				if err == nil {
-					err = json.Unmarshal([]byte(line), &header)
-				}
-				if err != nil || header.Get("X-Forwarded-For") == "" {
-					t.Errorf("%s: %q, %v", name, line, err)
-				}
-				for field := range header {
-					if strings.HasPrefix(field, "X-Envoy-") && field != "X-Envoy-External-Address" {
-						t.Errorf("%s: the app received %s", name, field)
-					}
-				}
+	r.openSockets(t, all, "/websocket/header", controlHeaders(), func(name string, socket socket) {
+		line, err := socket.readLine()
+		var header http.Header
+		if err == nil {
+			err = json.Unmarshal([]byte(line), &header)
+		}
+		if err != nil || header.Get("X-Forwarded-For") == "" {
+			t.Errorf("%s: %q, %v", name, line, err)
+		}
+		for field := range header {
+			if strings.HasPrefix(field, "X-Envoy-") && field != "X-Envoy-External-Address" {
+				t.Errorf("%s: the app received %s", name, field)
 			}
 		}
-	}
+	})
 }
 
 // TestInvalidControlHeadersOverHTTP2: fields that HTTP/2 forbids (RFC 9113, sections 8.2.1 and 8.2.2) reach no app.

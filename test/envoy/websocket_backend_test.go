@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -31,26 +32,11 @@ func TestWebSocketsToEachProtocol(t *testing.T) {
 			}
 			all := shopInputs(t, app, protocol)
 			r := startSecureReplica(t, all)
-			for _, state := range states() {
-				for _, isSecure := range []bool{false, true} {
-					for _, client := range protocols() {
-						name := fmt.Sprintf("%s, %s over %s", state, client, schemeOf(isSecure))
-						r.enter(t, state, all)
-						socket := r.beginSocket(t, client, isSecure, "/websocket")
-						if state != "ready" {
-							r.awaitQueued(t, "shop", 1)
-							r.await(t, r.publishInputs(t, all))
-						}
-						if err := socket.open(); err != nil {
-							t.Errorf("%s: %v", name, err)
-							continue
-						}
-						if got, err := socket.echo(t, "hello\n"); got != "hello\n" {
-							t.Errorf("%s: the echo is %q, %v", name, got, err)
-						}
-					}
+			r.openSockets(t, all, "/websocket", nil, func(name string, socket socket) {
+				if got, err := socket.echo(t, "hello\n"); got != "hello\n" {
+					t.Errorf("%s: the echo is %q, %v", name, got, err)
 				}
-			}
+			})
 		})
 	}
 }
@@ -125,6 +111,31 @@ type socket struct {
 	*rawClient
 
 	isHTTP2 bool
+}
+
+// openSockets opens a WebSocket in each state, over each protocol, with and without TLS, and calls use with each.
+func (r *replica) openSockets(
+	t *testing.T, all resolve.Inputs, path string, header []string, use func(name string, socket socket),
+) {
+	t.Helper()
+	for _, state := range states() {
+		for _, isSecure := range []bool{false, true} {
+			for _, protocol := range protocols() {
+				name := fmt.Sprintf("%s, %s over %s", state, protocol, schemeOf(isSecure))
+				r.enter(t, state, all)
+				socket := r.beginSocket(t, protocol, isSecure, path, header...)
+				if state != "ready" {
+					r.awaitQueued(t, "shop", 1)
+					r.await(t, r.publishInputs(t, all))
+				}
+				if err := socket.open(); err != nil {
+					t.Errorf("%s: %v", name, err)
+					continue
+				}
+				use(name, socket)
+			}
+		}
+	}
 }
 
 // beginSocket requests a WebSocket of app shop, with the lines of a header.
