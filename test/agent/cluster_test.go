@@ -172,6 +172,20 @@ func (c *cluster) start(
 	return agent, ports, err
 }
 
+// startReady starts an agent in a folder, and waits until it is ready. It ends with the test.
+func startReady(t *testing.T, folder string, flags ...string) *program.Process {
+	t.Helper()
+	agent, ports, err := shared.start(t.Context(), folder, flags...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = agent.Kill() })
+	if err := isReady(await.Context(t), agent, ports); err != nil {
+		t.Fatal(err)
+	}
+	return agent
+}
+
 // isReady waits until an agent is ready.
 func isReady(ctx context.Context, agent *program.Process, ports []int) error {
 	return agent.Await(ctx, func(ctx context.Context) error {

@@ -32,14 +32,7 @@ func TestPartsOff(t *testing.T) {
 			folder := clusterWithoutRoles(t)
 			applyFiles(t, "", append(gatewayAPI(), manifests+"crd/http.keda.sh_httpscaledobjects.yaml")...)
 			apply(t, "", roles...)
-			agent, ports, err := shared.start(t.Context(), folder, flags...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = agent.Kill() })
-			if err := isReady(await.Context(t), agent, ports); err != nil {
-				t.Fatal(err)
-			}
+			startReady(t, folder, flags...)
 			team := namespace(t, "team")
 			apply(t, team, originalIngress, originalRoute, shop(simple))
 			awaitObject(t, team, "shop", "made", there)

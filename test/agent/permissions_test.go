@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // TestRolesOfAnEarlierVersion has an agent whose roles lack the permissions for IngressClasses and BackendTLSPolicies,
@@ -25,14 +24,7 @@ func TestRolesOfAnEarlierVersion(t *testing.T) {
 	folder := clusterOfItsOwn(t)
 	applyFiles(t, "", append(gatewayAPI(), manifests+"crd/http.keda.sh_httpscaledobjects.yaml")...)
 	apply(t, "", earlierRoles(t, "ingressclasses", "backendtlspolicies")...)
-	agent, ports, err := shared.start(t.Context(), folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = agent.Kill() })
-	if err := isReady(await.Context(t), agent, ports); err != nil {
-		t.Fatal(err)
-	}
+	agent := startReady(t, folder)
 	team := namespace(t, "team")
 	apply(t, team, originalIngress, originalRoute, shop(simple))
 	awaitParts(t, team, len(proxyParts))
@@ -68,14 +60,7 @@ func TestRolesOfAnEarlierVersion(t *testing.T) {
 	if err := os.Mkdir(later, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	second, ports, err := shared.start(t.Context(), later)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = second.Kill() })
-	if err := isReady(await.Context(t), second, ports); err != nil {
-		t.Fatal(err)
-	}
+	startReady(t, later)
 	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, targetValue: "7"}`))
 	awaitObject(t, team, "shop", "the new target value", func(object *httpv1alpha1.HTTPScaledObject) bool {
 		return object.Spec.ScalingMetric.RequestRate.TargetValue == 7
