@@ -161,7 +161,17 @@ func full() []Stage {
 			After: []string{"keda-parts"}, Alone: true,
 		},
 	)
-	for _, s := range []Stage{
+	for _, s := range ownClusters() {
+		s.Needs, s.After = append(s.Needs, "parts"), append(s.After, "cluster-down")
+		s.Inputs = wholeTree()
+		stages = append(stages, s)
+	}
+	return stages
+}
+
+// ownClusters are the stages that start clusters of their own, or none.
+func ownClusters() []Stage {
+	return []Stage{
 		{Name: "autoscaling", Make: []string{"test-autoscaling"}, OwnCluster: true},
 		{Name: "zero", Make: []string{"test-zero"}, OwnCluster: true},
 		// It kills proxies under load: a proxy or Traefik that notices this late, for lack of processor time, fails
@@ -201,10 +211,5 @@ func full() []Stage {
 		{Name: "helm", Make: []string{"test-helm"}, OwnCluster: true, Alone: true},
 		// Both this stage and install write to the folder dist.
 		{Name: "release", Make: []string{"test-release"}, After: []string{"install"}, OwnCluster: true, Alone: true},
-	} {
-		s.Needs, s.After = append(s.Needs, "parts"), append(s.After, "cluster-down")
-		s.Inputs = wholeTree()
-		stages = append(stages, s)
 	}
-	return stages
 }
