@@ -111,8 +111,8 @@ func encodedReference(t *testing.T) []byte {
 func (s *attackedScaler) keda(t *testing.T) externalscaler.ExternalScalerClient {
 	t.Helper()
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}
-	connection, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+	connection, err := grpc.NewClient("passthrough:///"+s.address,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "tcp", address)
 		}))
 	if err != nil {
@@ -305,8 +305,8 @@ func scalerAttacks() []scalerAttack {
 	}
 }
 
-// TestAttacks attacks a scaler with 10,000 streams of KEDA. Its memory stays below the limit of config/scaler, and KEDA's
-// calls are answered.
+// TestAttacks attacks a scaler with 10,000 streams of KEDA. Its memory stays below the limit of config/scaler, and
+// KEDA's calls are answered.
 func TestAttacks(t *testing.T) {
 	for _, attack := range scalerAttacks() {
 		t.Run(attack.name, func(t *testing.T) {
@@ -320,7 +320,9 @@ func TestAttacks(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			attack.start(ctx, t, s)
-			await.True(t, "KEDA's calls are answered", func() bool { return calls.served.Load() > 10 || calls.failed.Load() > 0 })
+			await.True(t, "KEDA's calls are answered", func() bool {
+				return calls.served.Load() > 10 || calls.failed.Load() > 0
+			})
 			calls.cancel()
 			<-calls.done
 			peak, err := s.memory.Peak()

@@ -359,7 +359,8 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 		chosen = chosen.WatchesRawSource(source.Channel(p.CAChanged, handler.EnqueueRequestsFromMapFunc(p.withBootstrap)))
 	}
 	if !p.IgnoreRoutes {
-		chosen = chosen.Watches(&networkingv1.Ingress{}, inside, builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
+		chosen = chosen.Watches(&networkingv1.Ingress{}, inside,
+			builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
 	}
 	running, err := chosen.
 		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(predicate.AnnotationChangedPredicate{})).

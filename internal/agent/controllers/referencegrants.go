@@ -30,7 +30,9 @@ func newGrants(mgr manager.Manager, namespace string) (*kindCache, error) {
 
 // watchGrants makes the controller watch the ReferenceGrants of the shared fleet, and sets ListGrants, unless the agent
 // does not serve the namespace of that fleet. setUp starts the watch.
-func (a *AutowireReconciler) watchGrants(mgr manager.Manager, controller *builder.Builder) (setUp func() error, err error) {
+func (a *AutowireReconciler) watchGrants(
+	mgr manager.Manager, controller *builder.Builder,
+) (setUp func() error, err error) {
 	if !a.servesShared() {
 		return func() error { return nil }, nil
 	}

@@ -58,9 +58,10 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 //     that requests get 503 instead of 404.
 //   - An object is served by the fleet of its namespace, or by the shared fleet if it requests that.
 //   - In the shared fleet a host belongs to the namespace of the oldest object that names the host or a wildcard that
-//     covers it, even if that object is invalid and has no route. Objects of other namespaces have no route of the host, except those of the namespaces that this object
-//     lists in annotation allowed-namespaces. A wildcard does not affect older hosts that it covers. Below a
-//     delegated wildcard, a host belongs to the oldest of the permitted objects in the same way.
+//     covers it, even if that object is invalid and has no route. Objects of other namespaces have no route of the
+//     host, except those of the namespaces that this object lists in annotation allowed-namespaces. A wildcard does
+//     not affect older hosts that it covers. Below a delegated wildcard, a host belongs to the oldest of the permitted
+//     objects in the same way.
 //   - If several of the remaining objects of one fleet have the same host, path prefix and headers, the oldest is
 //     served, then the first by namespace and name. The others keep their remaining routes.
 //   - In a namespace over its limits the oldest objects are served, and the others are not served at all.
