@@ -62,8 +62,8 @@ test-keda: tools-cluster ## [root, 8 min] scale a workload by the scaler's repor
 	$(call suite,autoscaling,60m,KEDA=$(KEDA),Kill)
 
 .PHONY: test-install
-test-install: tools-cluster snapshot ## [root, 8 min] install a snapshot by each method of docs/how-to/install.md, and uninstall it (CHART= is argo-helm's chart)
-	$(call suite,install,60m,INSTALL_CHART=$(abspath $(CHART)) INSTALL_RENDER="$$($(CLUSTER) path envoy-gateway)/bin/render-chart" \
+test-install: tools-cluster snapshot $(HELM) ## [root, 8 min] install a snapshot by each method of docs/how-to/install.md, and uninstall it (CHART= is argo-helm's chart)
+	$(call suite,install,60m,$(HELM_ENV) INSTALL_CHART=$(abspath $(CHART)) \
 		INSTALL_ROLLOUTS="$(foreach p,argo-rollouts argo-rollouts-v1.9.1,$(if $(findstring 1.9,$(p)),v1.9.1,v1.10.1)=$$($(CLUSTER) path $(p))/share/install.yaml)",TestInstall)
 
 .PHONY: test-plugin

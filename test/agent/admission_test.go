@@ -163,7 +163,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// TestNoWritesInNamespacesOfKubernetes: the API server rejects what the agent would write in kube-system, and leaves
+// TestNoWritesInNamespacesOfKubernetes: the API server rejects what the agent would write in them, and leaves
 // other users alone.
 func TestNoWritesInNamespacesOfKubernetes(t *testing.T) {
 	t.Parallel()
@@ -172,7 +172,7 @@ func TestNoWritesInNamespacesOfKubernetes(t *testing.T) {
 		"spec": map[string]any{"ports": []any{map[string]any{"port": 80}}},
 	}
 	deployment := proxyDeployment(t, func(_, _, _ map[string]any) {})
-	for _, name := range []string{"kube-system", "kube-public"} {
+	for _, name := range []string{"kube-system", "kube-public", "kube-node-lease"} {
 		for kind, object := range map[string]map[string]any{"Service": service, "Deployment": deployment} {
 			var got error
 			await.Described(t, kind+" in "+name, func() bool {

@@ -17,17 +17,22 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// releases is the URL of the releases on the page.
-const releases = "https://github.com/kedify/argo-rollouts-plugin/releases/download/"
+const (
+	// releases is the URL of the releases on the page.
+	releases = "https://github.com/kedify/argo-rollouts-plugin/releases/download/"
+	// argoCharts is the URL of the repository of charts on the page.
+	argoCharts = "https://argoproj.github.io/argo-helm"
+)
 
 // environment is a cluster, the page, and the user's folder.
 type environment struct {
 	*provider.Cluster
 
 	page page
-	// repo is the repository, dist the folder of the snapshot, folder the working directory of the commands, helm the
-	// folder of the helm replacement.
-	repo, dist, folder, helm string
+	// repo is the repository, dist the folder of the snapshot, folder the working directory of the commands.
+	repo, dist, folder string
+	// charts is the URL of the local repository of charts.
+	charts string
 	// sums are the checksums of the snapshot, by file name.
 	sums map[string]string
 	// release is the snapshot's version.
@@ -39,15 +44,20 @@ type environment struct {
 	ran   int
 }
 
-// runScript runs commands of the page unchanged, except for the URL of the releases. They must succeed.
+// runScript runs commands of the page unchanged, except for the URLs of the releases and of the repository of charts.
+// They must succeed.
 func (w *environment) runScript(t *testing.T, text string) string {
 	t.Helper()
 	text = testbed.WithPatience(text)
 	text = regexp.MustCompile(`(?m)^VERSION=.*$`).ReplaceAllString(text, "VERSION="+w.release)
 	text = strings.ReplaceAll(text, releases+"v$VERSION", "file://"+w.folder+"/release")
+	if w.charts != "" {
+		text = strings.ReplaceAll(text, argoCharts, w.charts)
+	}
 	began := time.Now()
 	out, err := w.Run(t.Context(), "bash", "-euo", "pipefail", "-c",
-		"PATH="+w.helm+":"+w.folder+"/bin:$PATH\ncd "+w.folder+"\n"+text)
+		"export PATH="+w.folder+"/bin:$PATH HELM_CONFIG_HOME="+w.folder+"/helm HELM_CACHE_HOME="+w.folder+"/helm\ncd "+
+			w.folder+"\n"+text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -98,11 +108,6 @@ func (w *environment) expand(text string) string {
 func (w *environment) prepare(t *testing.T) {
 	t.Helper()
 	w.folder = t.TempDir()
-	helm, err := filepath.Abs("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.helm = helm
 	release, programs := filepath.Join(w.folder, "release"), filepath.Join(w.folder, "bin")
 	if err := errors.Join(os.Mkdir(release, 0o755), os.Mkdir(programs, 0o755)); err != nil {
 		t.Fatal(err)

@@ -100,6 +100,7 @@ func up(t *testing.T) *environment {
 	}
 	w.release = about.Version
 	w.prepare(t)
+	w.serveCharts(t)
 	w.runScript(t, w.page.block(t, "Download the manifests", "sh", 0))
 	testbed.TagImages(t, w.Cluster, w.release)
 	return w
@@ -124,13 +125,15 @@ func (w *environment) trustServer(t *testing.T) {
 func (w *environment) optionA(t *testing.T) {
 	t.Helper()
 	w.removeRollouts(t)
+	// Helm does not take over CRDs that it has not installed.
+	w.runScript(t, "kubectl get crds -o name | grep '[.]argoproj[.]io$' | xargs -r kubectl delete")
 	values := w.expand(w.page.block(t, "Option A: the Helm chart of Argo Rollouts", "yaml", 0))
 	w.write(t, "argo-rollouts-values.yaml", values)
 	w.write(t, "plugin-server-values.yaml", w.page.block(t, "Your own server", "yaml", 1))
 	w.write(t, "extra-values.yaml", "controller:\n  replicas: 1\n  image: {tag: "+w.version+"}\n")
 	w.runScript(t, "kubectl -n argo-rollouts create configmap plugin-server-ca --from-file=ca.crt")
 	install := w.page.block(t, "Option A: the Helm chart of Argo Rollouts", "sh", 0)
-	w.runScript(t, strings.TrimSpace(install)+" --values plugin-server-values.yaml\ncp rendered.yaml alone.yaml")
+	w.runScript(t, strings.TrimSpace(install)+" --values plugin-server-values.yaml --values extra-values.yaml")
 	w.runScript(t, "kubectl -n argo-rollouts rollout status deployment/argo-rollouts --timeout=120s")
 	w.checkController(t)
 	w.canaries(t)
@@ -138,7 +141,8 @@ func (w *environment) optionA(t *testing.T) {
 	w.subChart(t)
 }
 
-// subChart renders the chart as a dependency, with the values of option A one level deeper.
+// subChart upgrades the release to a chart that has Argo Rollouts' chart as a dependency, with the values of option A one
+// level deeper.
 func (w *environment) subChart(t *testing.T) {
 	t.Helper()
 	parent := filepath.Join(w.folder, "parent")
@@ -148,10 +152,11 @@ func (w *environment) subChart(t *testing.T) {
 	w.write(t, "parent/Chart.yaml", "apiVersion: v2\nname: parent\nversion: 0.1.0\n")
 	w.runScript(t, `cp -r "$INSTALL_CHART" parent/charts/argo-rollouts
 for file in argo-rollouts-values plugin-server-values extra-values; do (echo 'argo-rollouts:'; sed 's/^/  /' $file.yaml) > sub-$file.yaml; done
-"$INSTALL_RENDER" --chart parent --release argo-rollouts --namespace argo-rollouts --values sub-argo-rollouts-values.yaml \
-  --values sub-plugin-server-values.yaml --values sub-extra-values.yaml > sub.yaml
-diff <(grep -v '^#' sub.yaml) <(grep -v '^#' alone.yaml)
-kubectl apply --server-side --force-conflicts -f sub.yaml`)
+helm get manifest argo-rollouts --namespace argo-rollouts > alone.yaml
+helm upgrade argo-rollouts ./parent --namespace argo-rollouts --values sub-argo-rollouts-values.yaml \
+  --values sub-plugin-server-values.yaml --values sub-extra-values.yaml
+helm get manifest argo-rollouts --namespace argo-rollouts > sub.yaml
+diff <(grep -v '^#' sub.yaml) <(grep -v '^#' alone.yaml)`)
 }
 
 // optionB installs Argo Rollouts' own manifest, and the plugins according to the release notes.

@@ -8,11 +8,15 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/helmcli"
 )
 
 const (
@@ -52,6 +56,23 @@ func (w *environment) serve(t *testing.T) {
 	w.write(t, "server.yaml", strings.ReplaceAll(string(manifest), "SHARED", shared))
 	w.runScript(t, "kubectl apply --server-side -f server.yaml\nkubectl -n plugin-server rollout status "+
 		"deployment/releases --timeout=5m")
+}
+
+// serveCharts makes a repository of charts from the folder $INSTALL_CHART, and puts Helm into the path of the commands.
+func (w *environment) serveCharts(t *testing.T) {
+	t.Helper()
+	binary := os.Getenv(helmcli.Variable)
+	if binary == "" {
+		t.Fatalf("%s is not set: run this test by `make test-install`", helmcli.Variable)
+	}
+	if err := os.Symlink(binary, filepath.Join(w.folder, "bin", "helm")); err != nil {
+		t.Fatal(err)
+	}
+	w.runScript(t, `helm package "$INSTALL_CHART" --destination charts
+helm repo index charts`)
+	server := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(w.folder, "charts"))))
+	t.Cleanup(server.Close)
+	w.charts = server.URL
 }
 
 // certify creates a CA and the server's certificate.
