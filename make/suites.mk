@@ -70,7 +70,7 @@ test-install: tools-cluster snapshot $(HELM) ## [root, 8 min] install a snapshot
 test-plugin: tools-cluster ## [root, 4 min] install and uninstall with the kubectl plugin only, from this checkout's programs
 	$(call suite,install,30m,,TestByPlugin)
 
-# Which tests: TestInstall, TestUpgrade, TestSideBySide, TestTakeOver or TestValues.
+# Which tests: TestInstall, TestUpgrade, TestSideBySide, TestTakeOver, TestValues or TestRestore.
 HELM_TESTS ?=
 # The version that TestUpgrade and TestSideBySide start from, as a tag or a commit: the latest release, or until there
 # is one, an earlier commit.
@@ -78,7 +78,7 @@ PREVIOUS ?= $(or $(shell git describe --tags --abbrev=0 --match='v[0-9]*' HEAD~1
 PREVIOUS_SOURCE = $(CACHE)/previous/$(PREVIOUS)
 
 .PHONY: test-helm
-test-helm: tools-cluster $(HELM) ## [root, 40 min] install, upgrade, roll back and uninstall the chart with Helm in a cluster, under load (HELM_TESTS=TestUpgrade PREVIOUS=v0.1.0)
+test-helm: tools-cluster kubectl-plugin $(HELM) ## [root, 40 min] install, upgrade, roll back and uninstall the chart with Helm in a cluster, under load (HELM_TESTS=TestUpgrade PREVIOUS=v0.1.0)
 	rm -rf $(PREVIOUS_SOURCE) && mkdir -p $(PREVIOUS_SOURCE)
 	git archive --output=$(PREVIOUS_SOURCE).tar $(PREVIOUS) && tar -x -C $(PREVIOUS_SOURCE) -f $(PREVIOUS_SOURCE).tar
 	$(call suite,helm,90m,$(HELM_SUITE_ENV),$(HELM_TESTS))

@@ -49,7 +49,7 @@ func Run(ctx context.Context, config Config, listeners []net.Listener, report *R
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: images.RequireCredentials(handler), ReadHeaderTimeout: time.Minute}
 	for _, registry := range registries {
 		group.Go(func() error { return ignoreClosed(server.Serve(registry)) })
 	}

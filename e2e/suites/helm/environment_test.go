@@ -90,6 +90,9 @@ func (e *environment) prepareFolder(t *testing.T) {
 	if err := errors.Join(
 		os.Mkdir(filepath.Join(e.folder, "bin"), 0o755),
 		os.Symlink(binary, filepath.Join(e.folder, "bin", "helm")),
+		// kubectl finds plugins by file name.
+		os.Symlink(filepath.Join(filepath.Dir(os.Getenv("LOCALCLUSTER_BIN")), "kubectl-http_canary"),
+			filepath.Join(e.folder, "bin", "kubectl-http_canary")),
 		os.Symlink(filepath.Join(e.Repo, "examples"), filepath.Join(e.folder, "examples")),
 	); err != nil {
 		t.Fatal(err)

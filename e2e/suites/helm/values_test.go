@@ -18,7 +18,7 @@ func TestValues(t *testing.T) {
 	e.kubectl("").Do(t, "create", "namespace", other)
 	for _, test := range []struct {
 		name, namespace, set string
-		check                func(t *testing.T, e *environment)
+		prepare, check       func(t *testing.T, e *environment)
 	}{
 		{
 			name: "another namespace and a restricted network", namespace: other,
@@ -28,10 +28,19 @@ func TestValues(t *testing.T) {
 			name: "two replicas of each component and two proxies", namespace: keda,
 			set: "proxies.replicas=2,pods.spreadOverZones=true", check: checkReplicas,
 		},
+		{
+			name: "a registry that requires credentials", namespace: keda,
+			set: "image.registry=" + privateRegistry + "/kedify,image.pullSecrets[0].name=registry," +
+				"proxies.image=" + privateRegistry + "/" + proxyImage(t, e.Repo),
+			prepare: addCredentials, check: checkPrivateRegistry,
+		},
 	} {
 		step(t, test.name, func(t *testing.T) {
 			t.Helper()
 			e.namespace = test.namespace
+			if test.prepare != nil {
+				test.prepare(t, e)
+			}
 			before := e.inventory(t)
 			e.installChart(t, "--set "+test.set)
 			e.deployDemo(t)
