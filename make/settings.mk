@@ -36,6 +36,10 @@ CLUSTER_ENV  := LOCALCLUSTER_BIN=$(LOCALCLUSTER) LOCALCLUSTER_CACHE=$(CACHE) LOC
 # How a user becomes root, for tests of the whole machine. The user builds the programs.
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
+# The version of Kubernetes of the embedded cluster: one of localcluster/build/components.go.
+KUBERNETES ?=
+export LOCALCLUSTER_KUBERNETES := $(KUBERNETES)
+
 # Where `make build` writes the plugins.
 PLUGIN         ?= rollouts-plugin-kedify
 GATEWAY_PLUGIN ?= gatewayapi-plugin

@@ -146,7 +146,7 @@ func TestFailedDownload(t *testing.T) {
 
 func TestPartsHaveDistinctNames(t *testing.T) {
 	seen := map[string]bool{}
-	for _, component := range append(Components("..", "debian-12"), OnDemand("..", "debian-12")...) {
+	for _, component := range append(Components("..", "debian-12", KubernetesVersion), OnDemand("..", "debian-12")...) {
 		if seen[component.Name] || component.Estimate == 0 {
 			t.Errorf("part %s: listed twice, or without an estimate", component.Name)
 		}

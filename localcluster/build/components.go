@@ -12,6 +12,7 @@ const (
 	ArgoRolloutsVersion = "v1.10.1"
 	OldRolloutsVersion  = "v1.9.1"
 	CoreDNSVersion      = "v1.14.1"
+	KubernetesVersion   = "v1.34.5"
 	EnvoyVersion        = "1.40.0"
 
 	// EnvoyGatewayVersion is the Gateway API implementation. GatewayAPIVersion are the CRDs that its go.mod requires.
@@ -68,6 +69,10 @@ const (
 // version of each minor line before and after it that accepts the scaler's answers. The last one is the newest release.
 func OtherKEDAVersions() []string { return []string{"v2.18.3", "v2.20.2", "v2.21.0"} }
 
+// OtherKubernetesVersions are the versions of Kubernetes that a cluster can run instead of KubernetesVersion: the newest
+// that the Go version of this module compiles.
+func OtherKubernetesVersions() []string { return []string{"v1.36.3"} }
+
 // KEDAComponentOf returns the name of the component with a version of KEDA.
 func KEDAComponentOf(version string) string {
 	if version == KEDAVersion {
@@ -77,13 +82,18 @@ func KEDAComponentOf(version string) string {
 }
 
 // Components returns all components of the cluster except this project's own programs. Modules is the folder of the
-// localcluster module. Release is the host's distribution.
-func Components(modules, release string) []Component {
+// localcluster module. Release is the host's distribution. Version is KubernetesVersion or one of
+// OtherKubernetesVersions.
+func Components(modules, release, version string) []Component {
 	folder := func(name string) string { return filepath.Join(modules, "components", name) }
 	// One module contains everything that is built on Kubernetes' libraries: the first component that needs a package
 	// compiles it.
 	cluster := folder("cluster")
-	return append(kubernetes(cluster), []Component{
+	kubernetesModule := cluster
+	if version != KubernetesVersion {
+		kubernetesModule = folder("kubernetes-" + version)
+	}
+	return append(kubernetes(kubernetesModule), []Component{
 		{"etcd", 20 * time.Second, GoTools{
 			Dir: cluster, Packages: []string{"go.etcd.io/etcd/server/v3"}, Output: "etcd",
 		}},

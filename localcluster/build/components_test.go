@@ -11,6 +11,7 @@ func folder(name string) string { return filepath.Join("..", "components", name)
 // Image names match the versions of their content.
 func TestVersionsAreThoseOfTheModules(t *testing.T) {
 	tests := []struct{ component, module, want string }{
+		{"cluster", "k8s.io/kubernetes", KubernetesVersion},
 		{"cluster", "github.com/argoproj/argo-rollouts", ArgoRolloutsVersion},
 		{"argo-rollouts-v1.9.1", "github.com/argoproj/argo-rollouts", OldRolloutsVersion},
 		{"cluster", "github.com/coredns/coredns", CoreDNSVersion},
@@ -24,6 +25,9 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		tests = append(tests,
 			struct{ component, module, want string }{KEDAComponentOf(version), "github.com/kedacore/keda/v2", version})
 	}
+	for _, version := range OtherKubernetesVersions() {
+		tests = append(tests, struct{ component, module, want string }{"kubernetes-" + version, "k8s.io/kubernetes", version})
+	}
 	for _, tt := range tests {
 		got, err := ModuleVersion(t.Context(), folder(tt.component), tt.module)
 		if err != nil || got != tt.want {
@@ -34,16 +38,22 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 
 // Kubernetes v1.x.y consists of the staging modules v0.x.y.
 func TestKubernetesIsOneSetOfModules(t *testing.T) {
-	version, err := ModuleVersion(t.Context(), folder("cluster"), "k8s.io/kubernetes")
-	if err != nil {
-		t.Fatal(err)
+	folders := []string{"cluster"}
+	for _, version := range OtherKubernetesVersions() {
+		folders = append(folders, "kubernetes-"+version)
 	}
-	want := "v0." + strings.TrimPrefix(version, "v1.")
-	for _, staging := range []string{
-		"api", "apimachinery", "apiserver", "client-go", "component-base", "cri-client", "kube-proxy", "kubelet",
-	} {
-		if got, err := ModuleVersion(t.Context(), folder("cluster"), "k8s.io/"+staging); err != nil || got != want {
-			t.Errorf("k8s.io/%s is %s (%v); k8s.io/kubernetes is %s", staging, got, err, version)
+	for _, name := range folders {
+		version, err := ModuleVersion(t.Context(), folder(name), "k8s.io/kubernetes")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "v0." + strings.TrimPrefix(version, "v1.")
+		for _, staging := range []string{
+			"api", "apimachinery", "apiserver", "client-go", "component-base", "cri-client", "kube-proxy", "kubelet",
+		} {
+			if got, err := ModuleVersion(t.Context(), folder(name), "k8s.io/"+staging); err != nil || got != want {
+				t.Errorf("%s: k8s.io/%s is %s (%v); k8s.io/kubernetes is %s", name, staging, got, err, version)
+			}
 		}
 	}
 }

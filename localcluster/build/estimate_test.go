@@ -19,7 +19,7 @@ func measured() map[string][]Cost {
 		},
 	}
 	out := map[string][]Cost{}
-	compiled, _ := lanes(Components("..", "debian-12"))
+	compiled, _ := lanes(Components("..", "debian-12", KubernetesVersion))
 	for name, seconds := range runs {
 		for _, component := range compiled {
 			took := time.Duration(seconds[component.Name] * float64(time.Second))

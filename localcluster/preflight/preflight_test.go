@@ -106,7 +106,7 @@ func estimated() string {
 		func(p build.Component) bool { return p.Name != build.KEDAComponent })
 	return fmt.Sprintf("the components of the cluster are built once: about %.0f minutes on two cores; KEDA takes about "+
 		"%.0f more\n",
-		minutes(build.Components("..", "debian-13")), minutes(keda))
+		minutes(build.Components("..", "debian-13", build.KubernetesVersion)), minutes(keda))
 }
 
 func TestCheckPasses(t *testing.T) {

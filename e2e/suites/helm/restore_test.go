@@ -27,7 +27,7 @@ func TestRestore(t *testing.T) {
 	before := e.inventory(t)
 	shop := e.deployShop(t)
 	var saved backup
-	step(t, "applications with wired Ingresses, and a canary at 20 %", func(t *testing.T) {
+	step(t, "applications with wired Ingresses and a canary at 20 %", func(t *testing.T) {
 		t.Helper()
 		e.installChart(t)
 		e.deployDemo(t)

@@ -20,7 +20,7 @@ func componentsFor(l *location, addons []stack.Addon) ([]build.Component, error)
 	if err != nil {
 		return nil, err
 	}
-	out := build.Components(l.modules(), release)
+	out := build.Components(l.modules(), release, l.kubernetes)
 	for _, component := range build.OnDemand(l.modules(), release) {
 		if slices.ContainsFunc(addons, func(a stack.Addon) bool { return slices.Contains(a.Components(), component.Name) }) {
 			out = append(out, component)
@@ -35,7 +35,7 @@ func componentNamed(l *location, name string) (build.Component, error) {
 	if err != nil {
 		return build.Component{}, err
 	}
-	components := append(build.Components(l.modules(), release), build.OnDemand(l.modules(), release)...)
+	components := append(build.Components(l.modules(), release, l.kubernetes), build.OnDemand(l.modules(), release)...)
 	names := make([]string, 0, len(components))
 	for _, component := range components {
 		if component.Name == name {

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +19,8 @@ type location struct {
 	repo, cache string
 	// cluster distinguishes the clusters of one checkout. Users use "".
 	cluster string
+	// kubernetes is the version of Kubernetes, such as v1.34.5.
+	kubernetes string
 }
 
 // resolve makes both folders absolute and checks the repository.
@@ -29,6 +33,12 @@ func (l *location) resolve() error {
 		return fmt.Errorf("%s is not this project's repository: run it there, or set --repo: %w", repo, err)
 	}
 	l.repo = repo
+	versions := append([]string{build.KubernetesVersion}, build.OtherKubernetesVersions()...)
+	l.kubernetes = "v" + strings.TrimPrefix(cmp.Or(l.kubernetes, build.KubernetesVersion), "v")
+	if !slices.Contains(versions, l.kubernetes) {
+		return fmt.Errorf("--kubernetes: there is no component for Kubernetes %s: the versions are %s", l.kubernetes,
+			strings.Join(versions, ", "))
+	}
 	if l.cache == "" {
 		user, err := os.UserCacheDir()
 		if err != nil {

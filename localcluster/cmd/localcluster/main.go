@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kedify/argo-rollouts-plugin/localcluster/build"
 )
 
 // version is set by the linker.
@@ -45,6 +47,8 @@ func rootCommand() *cobra.Command {
 		"`name` of the cluster, if the repository has several at the same time (default: the one without a name)")
 	root.PersistentFlags().StringVar(&l.cache, "cache", os.Getenv("LOCALCLUSTER_CACHE"),
 		"folder for built programs and running clusters (default: kedify-localcluster in the user's cache folder)")
+	root.PersistentFlags().StringVar(&l.kubernetes, "kubernetes", os.Getenv("LOCALCLUSTER_KUBERNETES"),
+		"`version` of Kubernetes, such as 1.36.3 (default: "+build.KubernetesVersion+")")
 	root.AddCommand(upCommand(l), downCommand(l), statusCommand(l), buildCommand(l), pathCommand(l), exportCommand(l),
 		imagesCommand(l), logsCommand(l), insideCommand())
 	return root
