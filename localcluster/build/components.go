@@ -71,7 +71,7 @@ func OtherKEDAVersions() []string { return []string{"v2.18.3", "v2.20.2", "v2.21
 
 // OtherKubernetesVersions are the versions of Kubernetes that a cluster can run instead of KubernetesVersion: the newest
 // that the Go version of this module compiles.
-func OtherKubernetesVersions() []string { return []string{"v1.36.3"} }
+func OtherKubernetesVersions() []string { return []string{"v1.37.2"} }
 
 // KEDAComponentOf returns the name of the component with a version of KEDA.
 func KEDAComponentOf(version string) string {

@@ -36,9 +36,7 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 		},
 		{
 			name: "Kubernetes 1.36",
-			dirs: []string{
-				folder("envoy-gateway"), filepath.Join(repo, "tools", "fluxapply"), folder("istio"), folder("kubernetes-v1.36.3"),
-			},
+			dirs: []string{folder("envoy-gateway"), filepath.Join(repo, "tools", "fluxapply"), folder("istio")},
 		},
 	}
 	for _, tt := range tests {

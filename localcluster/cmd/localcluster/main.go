@@ -48,7 +48,7 @@ func rootCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&l.cache, "cache", os.Getenv("LOCALCLUSTER_CACHE"),
 		"folder for built programs and running clusters (default: kedify-localcluster in the user's cache folder)")
 	root.PersistentFlags().StringVar(&l.kubernetes, "kubernetes", os.Getenv("LOCALCLUSTER_KUBERNETES"),
-		"`version` of Kubernetes, such as 1.36.3 (default: "+build.KubernetesVersion+")")
+		"`version` of Kubernetes, such as 1.37.2 (default: "+build.KubernetesVersion+")")
 	root.AddCommand(upCommand(l), downCommand(l), statusCommand(l), buildCommand(l), pathCommand(l), exportCommand(l),
 		imagesCommand(l), logsCommand(l), insideCommand())
 	return root
