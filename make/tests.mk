@@ -70,10 +70,14 @@ one = $(if $(filter e2e/suites/%,$(1)),$(MAKE) --no-print-directory tools-cluste
 # the previous one runs a few.
 ROLLOUTS ?=
 
+# Versions that only these scenarios run. They require Go 1.26.10, which the go command downloads.
+OTHER_CONTROLLER = $(if $(filter 1.9.3 1.10.2,$(ROLLOUTS)),ROLLOUTS_OTHER_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts-v$(ROLLOUTS))/bin/rollouts-controller-v$(ROLLOUTS)" \
+	ROLLOUTS_OTHER_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts-v$(ROLLOUTS))/share/install.yaml")
+
 .PHONY: test-scenarios
-test-scenarios: preflight tools-cluster ## [3 min] run the scenarios of Rollouts with the real controller, and print every stored weight (ROLLOUTS=1.9.1)
+test-scenarios: preflight tools-cluster ## [3 min] run the scenarios of Rollouts with the real controller, and print every stored weight (ROLLOUTS=1.9.1, 1.9.3, 1.10.1, 1.10.2)
 	$(CLUSTER) build --with argo-rollouts-v1.9.1
-	$(API_SERVER) $(CONTROLLERS) $(GATEWAY_API) ROLLOUTS="$(ROLLOUTS)" $(RACE) -shuffle=on -v -timeout 30m ./test/scenarios
+	$(API_SERVER) $(CONTROLLERS) $(OTHER_CONTROLLER) $(GATEWAY_API) ROLLOUTS="$(ROLLOUTS)" $(RACE) -shuffle=on -v -timeout 30m ./test/scenarios
 
 .PHONY: test-cluster
 test-cluster: preflight ticket tools-cluster ## [root, 2 min] run the tests of the embedded cluster itself

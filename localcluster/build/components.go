@@ -73,6 +73,10 @@ func OtherKEDAVersions() []string { return []string{"v2.18.3", "v2.20.2", "v2.21
 // that the Go version of this module compiles.
 func OtherKubernetesVersions() []string { return []string{"v1.37.2"} }
 
+// PatchedRolloutsVersions are the newest patches of the lines of ArgoRolloutsVersion and OldRolloutsVersion. They
+// require a newer Go than this project, so only their controllers are built, for make test-scenarios.
+func PatchedRolloutsVersions() []string { return []string{"v1.9.3", "v1.10.2"} }
+
 // KEDAComponentOf returns the name of the component with a version of KEDA.
 func KEDAComponentOf(version string) string {
 	if version == KEDAVersion {
@@ -193,11 +197,14 @@ func OnDemand(modules, release string) []Component {
 		},
 		contour(folder(ContourComponent)),
 		istio(folder(IstioComponent)),
-		oldRollouts(folder(OldRolloutsComponent)),
+		rollouts(folder(OldRolloutsComponent), OldRolloutsVersion),
 		{QEMUComponent, 20 * time.Second, DebianPackages{Release: release, Names: []string{qemuUser(release)}}},
 		{ApacheBenchComponent, 5 * time.Second, DebianPackages{Release: release, Names: apacheBench(release)}},
 		{DashComponent, 5 * time.Second, DebianPackages{Release: release, Names: []string{"dash"}}},
 		{WgetComponent, 5 * time.Second, GoTools{Dir: folder("wget"), Packages: []string{"."}, Output: "chart-wget"}},
+	}
+	for _, version := range PatchedRolloutsVersions() {
+		out = append(out, rollouts(folder("argo-rollouts-"+version), version))
 	}
 	for _, version := range OtherKEDAVersions() {
 		out = append(out, keda(KEDAComponentOf(version), folder(KEDAComponentOf(version))))
@@ -205,14 +212,14 @@ func OnDemand(modules, release string) []Component {
 	return out
 }
 
-// oldRollouts is the controller only, under a different name: a cluster keeps the programs of all its components in one
-// folder.
-func oldRollouts(dir string) Component {
+// rollouts is another version of the controller only, under a different name: a cluster keeps the programs of all its
+// components in one folder.
+func rollouts(dir, version string) Component {
 	const module = "github.com/argoproj/argo-rollouts"
-	return Component{OldRolloutsComponent, 5 * time.Minute, GoTools{
+	return Component{"argo-rollouts-" + version, 5 * time.Minute, GoTools{
 		Dir:      dir,
 		Packages: []string{module + "/cmd/rollouts-controller"},
-		Output:   "rollouts-controller-" + OldRolloutsVersion,
+		Output:   "rollouts-controller-" + version,
 		Stamps:   []Stamp{{Variable: module + "/utils/version.version", Module: module, Bare: true}},
 		Module:   module,
 		Copies:   map[string]string{"manifests/install.yaml": "share/install.yaml"},

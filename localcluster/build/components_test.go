@@ -21,6 +21,10 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		{"contour", "github.com/projectcontour/contour", ContourVersion},
 		{"istio", "istio.io/istio", IstioVersion},
 	}
+	for _, version := range PatchedRolloutsVersions() {
+		tests = append(tests,
+			struct{ component, module, want string }{"argo-rollouts-" + version, "github.com/argoproj/argo-rollouts", version})
+	}
 	for _, version := range OtherKEDAVersions() {
 		tests = append(tests,
 			struct{ component, module, want string }{KEDAComponentOf(version), "github.com/kedacore/keda/v2", version})
@@ -29,7 +33,7 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		tests = append(tests, struct{ component, module, want string }{"kubernetes-" + version, "k8s.io/kubernetes", version})
 	}
 	for _, tt := range tests {
-		got, err := ModuleVersion(t.Context(), folder(tt.component), tt.module)
+		got, err := ModuleVersion(folder(tt.component), tt.module)
 		if err != nil || got != tt.want {
 			t.Errorf("%s is %s (%v), want %s", tt.module, got, err, tt.want)
 		}
@@ -43,7 +47,7 @@ func TestKubernetesIsOneSetOfModules(t *testing.T) {
 		folders = append(folders, "kubernetes-"+version)
 	}
 	for _, name := range folders {
-		version, err := ModuleVersion(t.Context(), folder(name), "k8s.io/kubernetes")
+		version, err := ModuleVersion(folder(name), "k8s.io/kubernetes")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +55,7 @@ func TestKubernetesIsOneSetOfModules(t *testing.T) {
 		for _, staging := range []string{
 			"api", "apimachinery", "apiserver", "client-go", "component-base", "cri-client", "kube-proxy", "kubelet",
 		} {
-			if got, err := ModuleVersion(t.Context(), folder(name), "k8s.io/"+staging); err != nil || got != want {
+			if got, err := ModuleVersion(folder(name), "k8s.io/"+staging); err != nil || got != want {
 				t.Errorf("%s: k8s.io/%s is %s (%v); k8s.io/kubernetes is %s", name, staging, got, err, version)
 			}
 		}

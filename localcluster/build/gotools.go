@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/mod/modfile"
 )
 
 // GoTools builds programs from the dependencies that its own go.mod pins.
@@ -73,7 +75,7 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 	if g.Output != "" {
 		output += g.Output
 	}
-	flags, err := g.linkerFlags(ctx)
+	flags, err := g.linkerFlags()
 	if err != nil {
 		return err
 	}
@@ -113,10 +115,10 @@ func (g GoTools) fetch(ctx context.Context, log io.Writer) error {
 func (g GoTools) tags() string { return strings.Join(append([]string{"grpcnotrace"}, g.Tags...), ",") }
 
 // linkerFlags omits debug information and sets the stamps.
-func (g GoTools) linkerFlags(ctx context.Context) (string, error) {
+func (g GoTools) linkerFlags() (string, error) {
 	flags := []string{"-s", "-w"}
 	for _, stamp := range g.Stamps {
-		version, err := ModuleVersion(ctx, g.Dir, stamp.Module)
+		version, err := ModuleVersion(g.Dir, stamp.Module)
 		if err != nil {
 			return "", err
 		}
@@ -130,16 +132,27 @@ func (g GoTools) linkerFlags(ctx context.Context) (string, error) {
 
 // ModuleVersion returns the version of a module that a folder's go.mod pins. For a replaced module it returns the
 // replacement's version.
-func ModuleVersion(ctx context.Context, dir, module string) (string, error) {
-	command := exec.CommandContext(ctx, "go", "list", "-m", "-f",
-		"{{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}", module)
-	command.Dir = dir
-	out, err := command.Output()
-	version := strings.TrimSpace(string(out))
-	if err != nil || version == "" {
-		return "", fmt.Errorf("find the version of module %s in %s: %w", module, dir, err)
+func ModuleVersion(dir, module string) (string, error) {
+	name := filepath.Join(dir, "go.mod")
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return "", fmt.Errorf("find the version of module %s: %w", module, err)
 	}
-	return version, nil
+	file, err := modfile.Parse(name, text, nil)
+	if err != nil {
+		return "", fmt.Errorf("find the version of module %s: %w", module, err)
+	}
+	for _, r := range file.Replace {
+		if r.Old.Path == module {
+			return r.New.Version, nil
+		}
+	}
+	for _, r := range file.Require {
+		if r.Mod.Path == module {
+			return r.Mod.Version, nil
+		}
+	}
+	return "", fmt.Errorf("%w: %s does not require %s", ErrBuild, name, module)
 }
 
 // print runs the built programs whose output is stored, and removes those that are only built for that.
@@ -173,9 +186,13 @@ func run(ctx context.Context, dir string, log io.Writer, env []string, name stri
 	fmt.Fprintf(log, "+ %s %s\n", name, strings.Join(args, " "))
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir, command.Stdout, command.Stderr = dir, log, log
-	command.Env = append(os.Environ(), env...)
+	command.Env = append(goEnv(), env...)
 	if err := command.Run(); err != nil {
 		return fmt.Errorf("run %s: %w", name, err)
 	}
 	return nil
 }
+
+// goEnv returns the environment of go commands. If a component's go.mod requires a newer Go than the installed one, the
+// go command downloads it (https://go.dev/doc/toolchain), whatever the user's GOTOOLCHAIN is.
+func goEnv() []string { return append(os.Environ(), "GOTOOLCHAIN=auto") }

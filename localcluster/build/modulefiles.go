@@ -42,7 +42,7 @@ func (m ModuleFiles) Make(ctx context.Context, dest string, log io.Writer) error
 		return nil
 	}
 	command := exec.CommandContext(ctx, "go", "mod", "download", "-json", m.Module)
-	command.Dir, command.Stderr = m.Dir, log
+	command.Dir, command.Env, command.Stderr = m.Dir, goEnv(), log
 	out, err := command.Output()
 	if err != nil {
 		return fmt.Errorf("download module %s: %w\n%s", m.Module, err, out)

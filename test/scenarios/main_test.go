@@ -52,6 +52,10 @@ func rejectedByV1_9_1(sc scenario) string {
 // one, and a few with the others.
 const onlyVariable = "ROLLOUTS"
 
+// otherBinary is the controller of the version in onlyVariable, if that is neither of the versions that the other tests
+// run.
+const otherBinary = "ROLLOUTS_OTHER_CONTROLLER_BIN"
+
 // releases returns the releases that are built: make test-parts and make test-scenarios set the variables.
 func releases() []release {
 	all := []release{
@@ -61,6 +65,13 @@ func releases() []release {
 		},
 		{name: "v1.10.1", binary: "ROLLOUTS_CONTROLLER_BIN", manifest: "ROLLOUTS_INSTALL_YAML"},
 		{name: "v1.10.1, chart", binary: "ROLLOUTS_CONTROLLER_BIN", manifest: chartVariable, only: []string{"every step"}},
+	}
+	if version := os.Getenv(onlyVariable); os.Getenv(otherBinary) != "" {
+		other := release{name: "v" + version, binary: otherBinary, manifest: "ROLLOUTS_OTHER_INSTALL_YAML"}
+		if strings.HasPrefix(version, "1.9.") {
+			other.overlooks, other.oneLease, other.rejects = true, true, rejectedByV1_9_1
+		}
+		all = append(all, other)
 	}
 	var built []release
 	for _, r := range all {

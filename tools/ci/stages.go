@@ -216,6 +216,9 @@ func ownClusters() []Stage {
 		},
 		{Name: "scenarios-1.9", Make: []string{"test-scenarios", "ROLLOUTS=1.9.1"}},
 		{Name: "scenarios-1.10", Make: []string{"test-scenarios", "ROLLOUTS=1.10.1"}},
+		// Their controllers require a newer Go, which is downloaded.
+		{Name: "scenarios-1.9.3", Make: []string{"test-scenarios", "ROLLOUTS=1.9.3"}},
+		{Name: "scenarios-1.10.2", Make: []string{"test-scenarios", "ROLLOUTS=1.10.2"}},
 		// This stage and release compile for all platforms.
 		{Name: "install", Make: []string{"test-install"}, OwnCluster: true, Alone: true},
 		{Name: "install-plugin", Make: []string{"test-plugin"}, OwnCluster: true},
