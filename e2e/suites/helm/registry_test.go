@@ -69,7 +69,7 @@ func checkPrivateRegistry(t *testing.T, e *environment) {
 	reason := ""
 	await.Described(t, "a Pod without credentials to fail", func() bool {
 		reason = k.Do(t, "get", "pod/no-credentials", "-o", "jsonpath={.status.containerStatuses[0].state.waiting.message}")
-		return strings.Contains(reason, "401 Unauthorized")
+		return strings.Contains(reason, "no basic auth credentials")
 	}, func() string { return reason })
 	k.Do(t, "delete", "pod/no-credentials", "--now")
 }
