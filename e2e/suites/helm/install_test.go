@@ -2,6 +2,7 @@ package helm
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -96,13 +97,23 @@ func (e *environment) awaitZero(t *testing.T) {
 // wake sends one request to an application without replicas, and returns its latency.
 func (e *environment) wake(t *testing.T) time.Duration {
 	t.Helper()
+	began := time.Now()
+	if answer, isStable := e.request(t); !isStable {
+		t.Fatalf("the answer to the request that wakes is %s", answer)
+	}
+	return time.Since(began)
+}
+
+// request sends one request to the page's application. It returns the answer for a message, and whether it is that of
+// the stable version.
+func (e *environment) request(t *testing.T) (answer string, isStable bool) {
+	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
 		"http://"+e.Cluster.Addresses[provider.IngressAddress]+"/color", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Host = testbed.Host
-	began := time.Now()
 	client := &http.Client{Timeout: await.Patience()}
 	defer client.CloseIdleConnections()
 	response, err := client.Do(request)
@@ -111,10 +122,8 @@ func (e *environment) wake(t *testing.T) time.Duration {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), "blue") {
-		t.Fatalf("the answer to the request that wakes is %s, %q, %v", response.Status, body, err)
-	}
-	return time.Since(began)
+	return fmt.Sprintf("%s, %q, %v", response.Status, body, err),
+		err == nil && response.StatusCode == http.StatusOK && strings.Contains(string(body), "blue")
 }
 
 // startLoad starts to send requests for the page's application to the Ingress controller.

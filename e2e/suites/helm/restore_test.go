@@ -178,8 +178,12 @@ func (e *environment) restore(t *testing.T, page pages.Pages, saved backup) {
 	k.Do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Healthy")
 	e.create(t, saved, "Ingress")
 	k.Do(t, "rollout", "status", "deployment/kedify-proxy")
-	latency := e.wake(t)
-	t.Logf("the first request was answered after %v", latency)
+	answer := ""
+	await.Described(t, "an answer of the restored application", func() bool {
+		var isStable bool
+		answer, isStable = e.request(t)
+		return isStable
+	}, func() string { return answer })
 	output := ""
 	await.Described(t, "doctor and cleanup to find nothing", func() bool {
 		var err error
