@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/kedify/argo-rollouts-plugin/e2e/pages"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
@@ -53,23 +51,40 @@ func TestRestore(t *testing.T) {
 	})
 }
 
+// fields are the fields of an object or of a part of it.
+type fields map[string]any
+
+// in returns a part of an object; nil if it has none of this name.
+func (f fields) in(names ...string) fields {
+	for _, name := range names {
+		f, _ = f[name].(map[string]any)
+	}
+	return f
+}
+
+// text returns a field; empty if there is none.
+func (f fields) text(name string) string {
+	value, _ := f[name].(string)
+	return value
+}
+
 // backup is the objects of a backup, by kind.
-type backup map[string][]unstructured.Unstructured
+type backup map[string][]fields
 
 // save returns the objects that docs/how-to/backup.md names, as backup programs restore them: without status, and
 // without what the API server sets. It leaves out what the page leaves out.
 func (e *environment) save(t *testing.T) backup {
 	t.Helper()
 	saved := backup{}
-	var pods []unstructured.Unstructured
+	var replicaSets []fields
 	for _, namespace := range []string{demo, shopNamespace} {
-		saved.add(e.list(t, "get", "namespace", namespace, "-o", "json"))
+		saved.add(e.list(t, "get", "namespaces", "--field-selector", "metadata.name="+namespace, "-o", "json"))
 		saved.add(e.list(t, "get", "configmaps,secrets,services,deployments,rollouts,scaledobjects,httpscaledobjects,ingresses",
 			"-n", namespace, "-o", "json"))
-		pods = append(pods, e.list(t, "get", "replicasets", "-n", namespace, "-o", "json")...)
+		replicaSets = append(replicaSets, e.list(t, "get", "replicasets", "-n", namespace, "-o", "json")...)
 	}
 	for _, rollout := range saved["Rollout"] {
-		setStableImages(t, rollout, pods)
+		setStableImages(t, rollout, replicaSets)
 	}
 	for _, kind := range []string{"Namespace", "Service", "Deployment", "Rollout", "ScaledObject", "HTTPScaledObject", "Ingress"} {
 		if len(saved[kind]) == 0 {
@@ -84,68 +99,58 @@ func (e *environment) save(t *testing.T) backup {
 	return saved
 }
 
-// list returns the objects of the output of kubectl, which is a List or one object.
-func (e *environment) list(t *testing.T, args ...string) []unstructured.Unstructured {
+// list returns the objects of a list that kubectl prints.
+func (e *environment) list(t *testing.T, args ...string) []fields {
 	t.Helper()
-	var o unstructured.Unstructured
-	if err := json.Unmarshal([]byte(e.kubectl("").Do(t, args...)), &o); err != nil {
+	var list struct {
+		Items []fields `json:"items"`
+	}
+	if err := json.Unmarshal([]byte(e.kubectl("").Do(t, args...)), &list); err != nil {
 		t.Fatal(err)
 	}
-	if !o.IsList() {
-		return []unstructured.Unstructured{o}
-	}
-	all, err := o.ToList()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all.Items
+	return list.Items
 }
 
 // add adds the objects that no component creates again.
-func (b backup) add(objects []unstructured.Unstructured) {
+func (b backup) add(objects []fields) {
 	for _, o := range objects {
-		isCreated := o.GetLabels()["app.kubernetes.io/managed-by"] == "kedify-http-agent" ||
-			o.GetName() == "kube-root-ca.crt" || len(o.GetOwnerReferences()) > 0
-		if !isCreated {
-			b[o.GetKind()] = append(b[o.GetKind()], o)
+		metadata := o.in("metadata")
+		isCreated := metadata.in("labels").text("app.kubernetes.io/managed-by") == "kedify-http-agent" ||
+			metadata.text("name") == "kube-root-ca.crt" || metadata["ownerReferences"] != nil
+		if kind := o.text("kind"); !isCreated {
+			b[kind] = append(b[kind], o)
 		}
 	}
 }
 
-// setStableImages replaces the images of a Rollout by those of its stable ReplicaSet.
-func setStableImages(t *testing.T, rollout unstructured.Unstructured, replicaSets []unstructured.Unstructured) {
+// setStableImages replaces the containers of a Rollout by those of its stable ReplicaSet.
+func setStableImages(t *testing.T, rollout fields, replicaSets []fields) {
 	t.Helper()
-	containers := []string{"spec", "template", "spec", "containers"}
-	stable, _, err := unstructured.NestedString(rollout.Object, "status", "stableRS")
-	if err != nil || stable == "" {
-		t.Fatalf("Rollout %s has no status.stableRS: %v", rollout.GetName(), err)
+	stable := rollout.in("status").text("stableRS")
+	if stable == "" {
+		t.Fatalf("the Rollout has no status.stableRS: %v", rollout)
 	}
 	for _, candidate := range replicaSets {
-		if candidate.GetNamespace() != rollout.GetNamespace() || candidate.GetLabels()["rollouts-pod-template-hash"] != stable {
-			continue
+		metadata := candidate.in("metadata")
+		if metadata.text("namespace") == rollout.in("metadata").text("namespace") &&
+			metadata.in("labels").text("rollouts-pod-template-hash") == stable {
+			pod := []string{"spec", "template", "spec"}
+			rollout.in(pod...)["containers"] = candidate.in(pod...)["containers"]
+			return
 		}
-		images, _, err := unstructured.NestedSlice(candidate.Object, containers...)
-		if err == nil {
-			err = unstructured.SetNestedSlice(rollout.Object, images, containers...)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return
 	}
-	t.Fatalf("Rollout %s has no ReplicaSet %s", rollout.GetName(), stable)
+	t.Fatalf("there is no ReplicaSet %s", stable)
 }
 
 // removeServerFields removes what the API server sets.
-func removeServerFields(o unstructured.Unstructured) {
-	unstructured.RemoveNestedField(o.Object, "status")
-	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"} {
-		unstructured.RemoveNestedField(o.Object, "metadata", field)
+func removeServerFields(o fields) {
+	delete(o, "status")
+	for _, name := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"} {
+		delete(o.in("metadata"), name)
 	}
-	if o.GetKind() == "Service" {
-		for _, field := range []string{"clusterIP", "clusterIPs"} {
-			unstructured.RemoveNestedField(o.Object, "spec", field)
-		}
+	if o.text("kind") == "Service" {
+		delete(o.in("spec"), "clusterIP")
+		delete(o.in("spec"), "clusterIPs")
 	}
 }
 
@@ -198,7 +203,7 @@ func (e *environment) create(t *testing.T, saved backup, kinds ...string) {
 	var documents []string
 	for _, kind := range kinds {
 		for _, o := range saved[kind] {
-			raw, err := json.Marshal(o.Object)
+			raw, err := json.Marshal(o)
 			if err != nil {
 				t.Fatal(err)
 			}
