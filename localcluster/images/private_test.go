@@ -20,7 +20,7 @@ func TestRequireCredentials(t *testing.T) {
 		{"the credentials", "/v2/team/app/blobs/sha256:0?ns=private.example.com", "puller", "not-a-secret", http.StatusOK},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			request := httptest.NewRequest(http.MethodGet, test.target, http.NoBody)
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, test.target, http.NoBody)
 			if test.user != "" {
 				request.SetBasicAuth(test.user, test.password)
 			}
