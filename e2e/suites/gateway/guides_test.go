@@ -88,6 +88,8 @@ func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a 
 		c.asQA(t, "v2")
 	}
 	c.awaitPromotion(t)
+	// The ReplicaSet of v1 is scaled down after a delay.
+	c.checkShown(t, "Status: ✔ Healthy", "Step: 12/12", image("v2")+" (stable)", "delay:")
 	c.checkAll(t, "v2", c.awaitEnd(t))
 	c.asQA(t, "v2")
 
