@@ -21,15 +21,22 @@ func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a sub
 		rate: 100, sample: 1000,
 	})
 	c.checkAll(t, "v1.0.0", c.awaitEnd(t))
+	c.checkPods(t, 4, 0)
+	c.checkSelectors(t, false)
 
 	c.setImage(t, image+"v1.1.0")
 	c.step(t, 5, "v1.1.0")
+	c.checkPods(t, 4, 1)
+	c.checkSelectors(t, true)
 	c.promote(t)
-	for _, weight := range []int{25, 50, 75} {
-		c.step(t, weight, "v1.1.0")
+	for _, s := range []struct{ weight, canaryPods int }{{25, 1}, {50, 2}, {75, 3}} {
+		c.awaitWeight(t, s.weight)
+		c.checkPods(t, 4, s.canaryPods)
+		c.step(t, s.weight, "v1.1.0")
 	}
 	c.awaitPromotion(t)
 	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
+	c.checkSelectors(t, false)
 	want := []string{
 		"to 0", "from 0 to 5", "from 5 to 25", "from 25 to 50", "from 50 to 75",
 		"from 75 to 100", "from 100 to 0",
@@ -64,16 +71,25 @@ func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a 
 	})
 	c.checkAll(t, "v1", c.awaitEnd(t))
 	c.asQA(t, "v1")
+	c.checkSelectors(t, false)
+	c.checkShown(t, "Status: ✔ Healthy", "Step: 12/12", "SetWeight: 100", "ActualWeight: 100", "Desired: 1",
+		"Current: 1")
 
 	c.setImage(t, image("v2"))
 	c.turnQA(t, "v1", "v2", c.pausedForQA(t))
 	c.split(t, 0, "v2") // all other users
+	c.checkPods(t, 1, 1)
+	c.checkSelectors(t, true)
+	c.checkShown(t, "Status: ॥ Paused", "Message: CanaryPauseStep", "Step: 2/12", "SetWeight: 0", "Desired: 1",
+		"Current: 2")
 	c.promote(t)
 	for _, weight := range []int{10, 20, 40, 60} {
 		c.step(t, weight, "v2")
 		c.asQA(t, "v2")
 	}
 	c.awaitPromotion(t)
+	// The ReplicaSet of v1 is scaled down after a delay.
+	c.checkShown(t, "Status: ✔ Healthy", "Step: 12/12", image("v2")+" (stable)", "delay:")
 	c.checkAll(t, "v2", c.awaitEnd(t))
 	c.asQA(t, "v2")
 
