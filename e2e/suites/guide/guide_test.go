@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 )
 
 // The guide's commands that come more than once.
