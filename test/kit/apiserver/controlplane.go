@@ -48,6 +48,9 @@ const (
 	// RolloutsToken is the token of the Argo Rollouts controller's ServiceAccount, argo-rollouts in the namespace
 	// argo-rollouts.
 	RolloutsToken = "argo-rollouts"
+	// OtherRolloutsToken is the token of the ServiceAccount rollouts in the namespace argo-rollouts, for an Argo Rollouts
+	// controller that was installed with another ServiceAccount.
+	OtherRolloutsToken = "other-rollouts"
 	// InterceptorToken is the token of the interceptor's ServiceAccount, kedify-http-interceptor in the namespace keda.
 	InterceptorToken = "interceptor"
 	// ScalerToken is the token of the scaler's ServiceAccount, kedify-http-scaler in the namespace keda.
@@ -229,6 +232,7 @@ func (c *ControlPlane) writeIdentities() error {
 	}
 	tokens := AdminToken + ",admin,1,\"system:masters\"\n" +
 		serviceAccount(RolloutsToken, "argo-rollouts", "argo-rollouts") +
+		serviceAccount(OtherRolloutsToken, "argo-rollouts", "rollouts") +
 		serviceAccount(InterceptorToken, "keda", "kedify-http-interceptor") +
 		serviceAccount(ScalerToken, "keda", "kedify-http-scaler") +
 		serviceAccount(AgentToken, "keda", "kedify-http-agent") +
