@@ -294,22 +294,25 @@ func (s *environment) logged() {
 		return log
 	})
 	for _, event := range s.events(s.t.Context()) {
-		if event.Reason != "RolloutUpdated" && event.Type == "Warning" {
+		if event.Type == "Warning" {
 			s.t.Errorf("an Event reports the problem, too: %+v", event)
 		}
 	}
 }
 
 // event is an Event of the Rollout.
-type event struct{ Type, Reason, Message string }
+type event struct {
+	Type, Reason, Message string
+	InvolvedObject        struct{ Kind string }
+}
 
-// events returns the Events of the namespace.
+// events returns the Events of the Rollout.
 func (s *environment) events(ctx context.Context) []event {
 	var read struct{ Items []event }
 	if err := apiserver.Get(ctx, s.admin, s.path("/api/v1/namespaces/NAMESPACE/events"), &read); err != nil {
-		return []event{{"", "", err.Error()}}
+		return []event{{Message: err.Error()}}
 	}
-	return read.Items
+	return slices.DeleteFunc(read.Items, func(e event) bool { return e.InvolvedObject.Kind != "Rollout" })
 }
 
 // warned waits until a Warning Event TrafficRoutingError has the message of the row.

@@ -3,6 +3,7 @@ package wrongsetups_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,6 +39,10 @@ type cluster struct {
 var shared cluster
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if *update {
+		os.Exit(m.Run())
+	}
 	programs := []string{"gatewayapi-plugin", "rollouts-plugin-kedify", "kubectl-http_canary"}
 	os.Exit(apiserver.RunTests(m, programs, func(ctx context.Context, s apiserver.Shared) (func(int) error, error) {
 		shared = cluster{

@@ -77,8 +77,7 @@ func setups() []setup {
 		},
 		{
 			name: "the router's field next to `plugins`", place: "`kubectl apply`", router: gateway, play: wrongField,
-			message: `Error from server (BadRequest): error when creating "STDIN": Rollout in version "v1alpha1" cannot be ` +
-				`handled as a Rollout: strict decoding error: unknown field "spec.strategy.canary.trafficRouting.gatewayAPI"`,
+			message: `strict decoding error: unknown field "spec.strategy.canary.trafficRouting.gatewayAPI"`,
 			fix: "move it below `plugins`, under the router's name. Nothing was stored",
 		},
 		{
@@ -240,11 +239,15 @@ func foreign(s *environment) []byte {
 // misplaced is the field trafficRouting with the router's configuration next to plugins.
 const misplaced = `{gatewayAPI: {httpRoute: web}}`
 
+// wrongField applies the manifest to the Rollout, and creates another one.
 func wrongField(s *environment) {
 	before := s.read(s.t.Context()).Metadata.Generation
-	out, err := s.kubectl(s.rollout("2", misplaced), "apply", "-f", "-")
-	if err == nil || !strings.Contains(out, s.row.message) {
-		s.t.Errorf("kubectl apply: %v, printed %q, want %q", err, out, s.row.message)
+	for _, name := range []string{"web", "other"} {
+		manifest := strings.Replace(s.rollout("2", misplaced), "name: web,", "name: "+name+",", 1)
+		out, err := s.kubectl(manifest, "apply", "-f", "-")
+		if err == nil || !strings.HasSuffix(strings.TrimSpace(out), s.row.message) {
+			s.t.Errorf("kubectl apply: %v, printed %q, want %q", err, out, s.row.message)
+		}
 	}
 	if after := s.read(s.t.Context()).Metadata.Generation; after != before {
 		s.t.Errorf("the Rollout has changed: generation %d, want %d", after, before)

@@ -60,7 +60,7 @@ func routerNames(r *facts.Rollout) []Finding {
 	}
 	finding := Finding{
 		Code: RouterMissing, Severity: Error, Object: object, Field: trafficField,
-		Message: "no router is configured, so the canary's weight is its ratio of Pods",
+		Message: "no router is configured, so the steps change no weight: the canary gets no request until it is promoted",
 		Fix: "add a router: " + pluginsOf + "." + facts.HTTPRouter + ": {httpScaledObjectName: ...} or ." +
 			facts.GatewayRouter + ": {httpRoute: ...}",
 	}
