@@ -294,7 +294,7 @@ func (s *environment) logged() {
 		return log
 	})
 	for _, event := range s.events(s.t.Context()) {
-		if event.Type == "Warning" {
+		if strings.Contains(event.Message, s.row.message) {
 			s.t.Errorf("an Event reports the problem, too: %+v", event)
 		}
 	}
@@ -315,13 +315,14 @@ func (s *environment) events(ctx context.Context) []event {
 	return slices.DeleteFunc(read.Items, func(e event) bool { return e.InvolvedObject.Kind != "Rollout" })
 }
 
-// warned waits until a Warning Event TrafficRoutingError has the message of the row.
+// warned waits until a Warning Event ManagedRouteError has the message of the row. The controller emits none.
 func (s *environment) warned() {
 	s.t.Helper()
 	s.await("an Event", "", func(ctx context.Context) string {
 		var others []string
 		for _, event := range s.events(ctx) {
-			if event.Type == "Warning" && event.Reason == "TrafficRoutingError" && event.Message == s.row.message {
+			if event.Type == "Warning" && event.Reason == "ManagedRouteError" &&
+				strings.HasPrefix(event.Message, s.row.message+"; see https://") {
 				return ""
 			}
 			others = append(others, fmt.Sprintf("%+v", event))

@@ -42,10 +42,10 @@ type setup struct {
 func setups() []setup {
 	const (
 		log   = "log of the controller"
-		event = "Event `TrafficRoutingError`"
+		event = "Event `ManagedRouteError`"
 		mismatch = "failed to get traffic router plugin kedify/http: unable to start plugin system: unable to get plugin " +
 			"client (kedify/http): fork/exec /home/argo-rollouts/plugin-bin/kedify/http: exec format error"
-		forbidden = `failed to set weight via plugin: HTTPScaledObject "NAMESPACE/web" of rollout "NAMESPACE/web": ` +
+		forbidden = `HTTPScaledObject "NAMESPACE/web" of rollout "NAMESPACE/web": ` +
 			`httpscaledobjects.http.keda.sh "web" is forbidden: User "system:serviceaccount:argo-rollouts:ACCOUNT" cannot ` +
 			`get resource "httpscaledobjects" in API group "http.keda.sh" in the namespace "NAMESPACE": allow the ` +
 			`controller's ServiceAccount to get and patch httpscaledobjects: apply the ClusterRole and ClusterRoleBinding ` +
@@ -87,7 +87,7 @@ func setups() []setup {
 		},
 		{
 			name: "an unknown key in the router's configuration", place: event, router: kedify, play: unknownKey,
-			message: `failed to set weight via plugin: rollout "NAMESPACE/web": spec.strategy.canary.trafficRouting.` +
+			message: `rollout "NAMESPACE/web": spec.strategy.canary.trafficRouting.` +
 				`plugins["kedify/http"] has the unknown key "httpScaledObject": remove it, the keys are ` +
 				`httpScaledObjectName, immediateAbort, limitWeightToReadyPods, safePromotion, stickiness and verifyDataPlane`,
 			codes: []string{"RouterConfig"}, fix: "correct the key in the Rollout",
