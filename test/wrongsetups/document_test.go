@@ -45,7 +45,7 @@ func TestDocument(t *testing.T) {
 func table() string {
 	var rows strings.Builder
 	rows.WriteString("| Wrong set-up | Where | Message | Finding | Fix |\n|---|---|---|---|---|\n")
-	for _, row := range setups() {
+	for _, row := range append(setups(), narrowed()) {
 		message, findings := "–", []string{"–"}
 		if row.message != "" {
 			message = "`" + row.message + "`"

@@ -315,14 +315,13 @@ func (s *environment) events(ctx context.Context) []event {
 	return slices.DeleteFunc(read.Items, func(e event) bool { return e.InvolvedObject.Kind != "Rollout" })
 }
 
-// warned waits until a Warning Event ManagedRouteError has the message of the row. The controller emits none.
-func (s *environment) warned() {
+// warned waits until a Warning Event with that reason begins with the message of the row.
+func (s *environment) warned(reason string) {
 	s.t.Helper()
 	s.await("an Event", "", func(ctx context.Context) string {
 		var others []string
 		for _, event := range s.events(ctx) {
-			if event.Type == "Warning" && event.Reason == "ManagedRouteError" &&
-				strings.HasPrefix(event.Message, s.row.message+"; see https://") {
+			if event.Type == "Warning" && event.Reason == reason && strings.HasPrefix(event.Message, s.row.message) {
 				return ""
 			}
 			others = append(others, fmt.Sprintf("%+v", event))

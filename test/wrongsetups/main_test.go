@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 			ControlPlane: s.ControlPlane, admin: s.Admin, folder: s.Folder,
 			kubeconfig: filepath.Join(s.Folder, "kubeconfig"),
 		}
-		for _, name := range []string{"ROLLOUTS_CONTROLLER_BIN", "ROLLOUTS_INSTALL_YAML", "GATEWAY_API_CRDS", "KUBECTL_BIN"} {
+		for _, name := range []string{"ROLLOUTS_CONTROLLER_BIN", "ROLLOUTS_INSTALL_YAML", "GATEWAY_API_CRDS", "KUBECTL_BIN", kedaVariable} {
 			if os.Getenv(name) == "" {
 				return nil, fmt.Errorf("%s is not set: run `make test-one PKG=./test/wrongsetups`", name)
 			}
@@ -168,6 +168,9 @@ func (c *cluster) deletePod(t *testing.T) {
 // log returns the controller's log about a namespace as a container would have written it, without the quoting of its
 // messages.
 func (c *cluster) log(namespace string) string {
+	if c.controller == nil {
+		return "no controller runs"
+	}
 	lines, err := c.controller.LogLines("namespace="+namespace, 200)
 	if err != nil {
 		return err.Error()

@@ -42,10 +42,10 @@ type setup struct {
 func setups() []setup {
 	const (
 		log   = "log of the controller"
-		event = "Event `ManagedRouteError`"
+		event = "Event `TrafficRoutingError`"
 		mismatch = "failed to get traffic router plugin kedify/http: unable to start plugin system: unable to get plugin " +
 			"client (kedify/http): fork/exec /home/argo-rollouts/plugin-bin/kedify/http: exec format error"
-		forbidden = `HTTPScaledObject "NAMESPACE/web" of rollout "NAMESPACE/web": ` +
+		forbidden = `failed to set weight via plugin: HTTPScaledObject "NAMESPACE/web" of rollout "NAMESPACE/web": ` +
 			`httpscaledobjects.http.keda.sh "web" is forbidden: User "system:serviceaccount:argo-rollouts:ACCOUNT" cannot ` +
 			`get resource "httpscaledobjects" in API group "http.keda.sh" in the namespace "NAMESPACE": allow the ` +
 			`controller's ServiceAccount to get and patch httpscaledobjects: apply the ClusterRole and ClusterRoleBinding ` +
@@ -86,7 +86,7 @@ func setups() []setup {
 			codes: []string{"RouterMissing"}, fix: "move it below `plugins`, under the router's name",
 		},
 		{
-			name: "an unknown key in the router's configuration", place: event, router: kedify, play: unknownKey,
+			name: "an unknown key in the router's configuration", place: "Event `ManagedRouteError`", router: kedify, play: unknownKey,
 			message: `rollout "NAMESPACE/web": spec.strategy.canary.trafficRouting.` +
 				`plugins["kedify/http"] has the unknown key "httpScaledObject": remove it, the keys are ` +
 				`httpScaledObjectName, immediateAbort, limitWeightToReadyPods, safePromotion, stickiness and verifyDataPlane`,
@@ -280,7 +280,7 @@ func unknownKey(s *environment) {
 	}
 	configured(map[string]any{"httpScaledObjectName": nil, "httpScaledObject": "web"})
 	s.update()
-	s.warned()
+	s.warned("ManagedRouteError")
 	s.stuck()
 	configured(map[string]any{"httpScaledObjectName": "web", "httpScaledObject": nil})
 }
@@ -291,7 +291,7 @@ func noBinding(s *environment) {
 	}
 	s.restart(s.t, apiserver.RolloutsToken)
 	s.update()
-	s.warned()
+	s.warned("TrafficRoutingError")
 	s.stuck()
 	s.grep()
 	s.bind("argo-rollouts")
@@ -341,7 +341,7 @@ subjects: [{kind: ServiceAccount, name: rollouts, namespace: argo-rollouts}]
 		s.restart(s.t, apiserver.RolloutsToken)
 	})
 	s.update()
-	s.warned()
+	s.warned("TrafficRoutingError")
 	s.stuck()
 	s.bind("rollouts")
 }

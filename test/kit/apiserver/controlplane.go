@@ -57,6 +57,8 @@ const (
 	ScalerToken = "scaler"
 	// AgentToken is the token of the agent's ServiceAccount, kedify-http-agent in the namespace keda.
 	AgentToken = "agent"
+	// KEDAToken is the token of the operator's ServiceAccount of KEDA, keda-operator in the namespace keda.
+	KEDAToken = "keda-operator"
 	// UnprivilegedToken is the token of the ServiceAccount unprivileged in namespace default. No manifest binds a role
 	// to it.
 	UnprivilegedToken = "unprivileged"
@@ -236,6 +238,7 @@ func (c *ControlPlane) writeIdentities() error {
 		serviceAccount(InterceptorToken, "keda", "kedify-http-interceptor") +
 		serviceAccount(ScalerToken, "keda", "kedify-http-scaler") +
 		serviceAccount(AgentToken, "keda", "kedify-http-agent") +
+		serviceAccount(KEDAToken, "keda", "keda-operator") +
 		serviceAccount(UnprivilegedToken, "default", "unprivileged")
 	return errors.Join(
 		os.WriteFile(c.path("sa.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), 0o600),
