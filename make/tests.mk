@@ -19,7 +19,7 @@ SHUFFLED = $(if $(SHUFFLE),-shuffle=$(SHUFFLE))
 # Tests on real components. Those with this project's goroutines in the test process use the race detector. The others
 # start built programs, as users do. The longest come first.
 INSIDE  := envoy agent apiserver xds counts feature plugin
-LONGEST := cli scenarios held controller refusals
+LONGEST := wrongsetups cli scenarios held controller refusals
 OUTSIDE  = $(LONGEST) $(filter-out kit load $(INSIDE) $(LONGEST),$(notdir $(patsubst %/,%,$(wildcard test/*/))))
 # The newest Argo Rollouts controller, and the one of the previous minor version.
 CONTROLLERS = ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rollouts-controller" \

@@ -77,6 +77,7 @@ type environment struct {
 	t         *testing.T
 	row       setup
 	namespace string
+	restore   func() // restores what the fix left different
 }
 
 // apply applies manifests in the namespace.

@@ -33,7 +33,10 @@ const (
 func narrowed() setup {
 	return setup{
 		name: "KEDA's `rbac.scaledRefKinds` without Rollouts", place: "condition `Ready` of the ScaledObject",
-		message: `ScaledObject doesn't have correct scaleTargetRef specification`, codes: []string{"ScaledRefKinds"},
+		message: `ScaledObject doesn't have correct scaleTargetRef specification: rollouts.argoproj.io "web" is forbidden: ` +
+			`User "system:serviceaccount:keda:keda-operator" cannot get resource "rollouts" in API group "argoproj.io" in ` +
+			`the namespace "NAMESPACE"`,
+		codes: []string{"ScaledRefKinds"},
 		fix: "add `{apiGroup: argoproj.io, kind: rollouts}` to the value", router: kedify,
 	}
 }
@@ -53,7 +56,7 @@ spec:
   triggers: [{type: external-push, metadata: {scalerAddress: "keda-add-ons-http-external-scaler.keda:9090"}}]
 `)
 	s.runKEDA()
-	s.ready("False", s.row.message)
+	s.ready("False", s.path(s.row.message))
 	s.finds(s.row.codes[0])
 	scaledKinds(s, "argoproj.io", "rollouts")
 	s.ready("True", "ScaledObject is defined correctly and is ready for scaling")
@@ -80,8 +83,10 @@ func (s *environment) ready(status, message string) {
 // finds waits until doctor prints a finding with code, or none of KEDA's permissions if it is empty.
 func (s *environment) finds(code string) {
 	s.t.Helper()
+	var out string
+	defer func() { s.t.Logf("doctor: %s", out) }()
 	s.await("the finding of doctor", code, func(context.Context) string {
-		out, _ := s.run(filepath.Join(s.folder, "kubectl-http_canary"), "", "doctor", "-o", "json", "-n", s.namespace)
+		out, _ = s.run(filepath.Join(s.folder, "kubectl-http_canary"), "", "doctor", "-o", "json", "-n", s.namespace)
 		if strings.Contains(out, `"ScaledRefKinds"`) {
 			return "ScaledRefKinds"
 		}
@@ -147,7 +152,7 @@ func (s *environment) runKEDA() {
 	}
 	// The operator resolves no names of Services here: its gRPC client connects by a proxy.
 	process, err := program.StartWith(s.t.Context(), folder, []string{
-		"POD_NAMESPACE=keda", "WATCH_NAMESPACE=", "HTTPS_PROXY=http://" + scalerProxy(s.t),
+		"POD_NAMESPACE=keda", "KEDA_CLUSTER_OBJECT_NAMESPACE=keda", "WATCH_NAMESPACE=", "HTTPS_PROXY=http://" + scalerProxy(s.t),
 	}, filepath.Join(os.Getenv(kedaVariable), "bin", "operator"), "--kubeconfig="+kubeconfig, "--cert-dir="+folder,
 		"--ca-dir="+folder, "--metrics-bind-address="+address+":18080", "--health-probe-bind-address="+address+":18081",
 		"--metrics-service-bind-address="+address+":19666")

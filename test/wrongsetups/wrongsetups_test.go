@@ -129,7 +129,7 @@ func TestWrongSetups(t *testing.T) {
 	for i, row := range setups() {
 		namespace := fmt.Sprint("setup-", i+1)
 		row.message = strings.ReplaceAll(row.message, "NAMESPACE", namespace)
-		s := &environment{cluster: c, t: t, row: row, namespace: namespace}
+		s := &environment{cluster: c, t: t, row: row, namespace: namespace, restore: func() {}}
 		s.prepare()
 		s.apply(s.rollout("1", s.routing()))
 		all = append(all, s)
@@ -143,6 +143,7 @@ func TestWrongSetups(t *testing.T) {
 			s.t = t
 			s.row.play(s)
 			s.continues()
+			s.restore()
 		})
 		if t.Failed() {
 			t.Fatal("the cluster may still be set up wrongly")
@@ -335,11 +336,11 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: argo-rol
 subjects: [{kind: ServiceAccount, name: rollouts, namespace: argo-rollouts}]
 `)
 	s.restart(s.t, apiserver.OtherRolloutsToken)
-	s.t.Cleanup(func() {
+	s.restore = func() {
 		account("argo-rollouts")
 		s.bind("argo-rollouts")
 		s.restart(s.t, apiserver.RolloutsToken)
-	})
+	}
 	s.update()
 	s.warned("TrafficRoutingError")
 	s.stuck()
