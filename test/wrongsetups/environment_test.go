@@ -142,7 +142,9 @@ func (s *environment) routing() string {
 }
 
 // path returns an API path with the namespace.
-func (s *environment) path(path string) string { return strings.Replace(path, "NAMESPACE", s.namespace, 1) }
+func (s *environment) path(path string) string {
+	return strings.Replace(path, "NAMESPACE", s.namespace, 1)
+}
 
 // rolloutPath is the API path of the Rollout.
 func (s *environment) rolloutPath() string {
@@ -213,7 +215,9 @@ func (s *environment) weights(want string) {
 	s.await("the weights", want, func(ctx context.Context) string {
 		var read struct {
 			Metadata struct{ Annotations map[string]string }
-			Spec     struct{ Rules []struct{ BackendRefs []split.Backend } }
+			Spec     struct {
+				Rules []struct{ BackendRefs []split.Backend }
+			}
 		}
 		body, err := s.admin.Get().AbsPath(s.path(s.row.router.path)).DoRaw(ctx)
 		if err = errors.Join(err, json.Unmarshal(body, &read)); err != nil {

@@ -153,7 +153,9 @@ func (c *cluster) restart(t *testing.T, token string) {
 }
 
 // pods is the API path of the Pods of the controller.
-func (c *cluster) pods() string { return "/api/v1/namespaces/" + rolloutscontroller.Namespace + "/pods" }
+func (c *cluster) pods() string {
+	return "/api/v1/namespaces/" + rolloutscontroller.Namespace + "/pods"
+}
 
 // deletePod deletes the controller's Pod at once, as a kubelet does after the process has ended.
 func (c *cluster) deletePod(t *testing.T) {

@@ -37,7 +37,7 @@ func narrowed() setup {
 			`User "system:serviceaccount:keda:keda-operator" cannot get resource "rollouts" in API group "argoproj.io" in ` +
 			`the namespace "NAMESPACE"`,
 		codes: []string{"ScaledRefKinds"},
-		fix: "add `{apiGroup: argoproj.io, kind: rollouts}` to the value", router: kedify,
+		fix:   "add `{apiGroup: argoproj.io, kind: rollouts}` to the value", router: kedify,
 	}
 }
 
@@ -68,7 +68,9 @@ func (s *environment) ready(status, message string) {
 	s.t.Helper()
 	s.await("the condition Ready", status+" "+message, func(ctx context.Context) string {
 		var read struct {
-			Status struct{ Conditions []struct{ Type, Status, Message string } }
+			Status struct {
+				Conditions []struct{ Type, Status, Message string }
+			}
 		}
 		err := apiserver.Get(ctx, s.admin, s.path("/apis/keda.sh/v1alpha1/namespaces/NAMESPACE/scaledobjects/web"), &read)
 		for _, condition := range read.Status.Conditions {

@@ -41,8 +41,8 @@ type setup struct {
 // setups returns all wrong set-ups, in the order of the page.
 func setups() []setup {
 	const (
-		log   = "log of the controller"
-		event = "Event `TrafficRoutingError`"
+		log      = "log of the controller"
+		event    = "Event `TrafficRoutingError`"
 		mismatch = "failed to get traffic router plugin kedify/http: unable to start plugin system: unable to get plugin " +
 			"client (kedify/http): fork/exec /home/argo-rollouts/plugin-bin/kedify/http: exec format error"
 		forbidden = `failed to set weight via plugin: HTTPScaledObject "NAMESPACE/web" of rollout "NAMESPACE/web": ` +
@@ -78,7 +78,7 @@ func setups() []setup {
 		{
 			name: "the router's field next to `plugins`", place: "`kubectl apply`", router: gateway, play: wrongField,
 			message: `strict decoding error: unknown field "spec.strategy.canary.trafficRouting.gatewayAPI"`,
-			fix: "move it below `plugins`, under the router's name. Nothing was stored",
+			fix:     "move it below `plugins`, under the router's name. Nothing was stored",
 		},
 		{
 			name:  "the same with `--validate=false`, or from a tool that does not validate",
