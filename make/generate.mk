@@ -15,6 +15,7 @@ reference: ## write the generated parts of docs/reference
 	$(COMPILE) go test -vet=off ./test/docs -run=Reference -update
 	$(COMPILE) go test -vet=off ./internal/cli/doctor -run=Troubleshooting -update
 	$(COMPILE) go test -vet=off ./test/refusals -run='^TestDocument$$' -update
+	$(COMPILE) go test -vet=off ./test/wrongsetups -run='^TestDocument$$' -update
 
 .PHONY: versions
 versions: tools-cluster ## [20 s] ask the module proxy for newer versions than docs/dev/versions.md lists

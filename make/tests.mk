@@ -19,7 +19,7 @@ SHUFFLED = $(if $(SHUFFLE),-shuffle=$(SHUFFLE))
 # Tests on real components. Those with this project's goroutines in the test process use the race detector. The others
 # start built programs, as users do. The longest come first.
 INSIDE  := envoy agent apiserver xds counts feature plugin
-LONGEST := cli scenarios held controller refusals
+LONGEST := wrongsetups cli scenarios held controller refusals
 OUTSIDE  = $(LONGEST) $(filter-out kit load $(INSIDE) $(LONGEST),$(notdir $(patsubst %/,%,$(wildcard test/*/))))
 # The newest Argo Rollouts controller, and the one of the previous minor version.
 CONTROLLERS = ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rollouts-controller" \
@@ -33,7 +33,7 @@ ENVOY       = ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy"
 PARTS_ENV = FLUXAPPLY_BIN=$(CLUSTER_BIN)/fluxapply $(ENVOY) TRAEFIK_BIN="$$($(CLUSTER) path traefik)/bin/traefik" \
 	$(API_SERVER) $(CONTROLLERS) $(GATEWAY_API) \
 	GATEWAY_API_V1_2_1_CRDS="$$($(CLUSTER) path gateway-api-v1.2.1)/share/standard" \
-	HTTP_ADD_ON="$(if $(ADD_ON),$(abspath $(ADD_ON)))" KUBECTL_BIN="$$($(CLUSTER) path kubectl)/bin/kubectl" \
+	KEDA_PART="$$($(CLUSTER) path keda)" HTTP_ADD_ON="$(if $(ADD_ON),$(abspath $(ADD_ON)))" KUBECTL_BIN="$$($(CLUSTER) path kubectl)/bin/kubectl" \
 	ROLLOUTS_CHART="$(if $(CHART),$(abspath $(CHART)))" RENDER_CHART="$$($(CLUSTER) path envoy-gateway)/bin/render-chart"
 # Tests of the chart: test/chart needs helm only, test/helm installs it on an API server.
 HELM_ENV = HELM_BIN=$(HELM)
@@ -45,7 +45,7 @@ test-parts: test-inside test-outside ## [6 min] run the tests on real components
 
 .PHONY: tested-parts
 tested-parts: preflight tools-cluster
-	$(CLUSTER) build --with traefik --with argo-rollouts-v1.9.1
+	$(CLUSTER) build --with traefik --with argo-rollouts-v1.9.1 --with keda
 	$(fluxapply)
 
 .PHONY: test-inside

@@ -211,7 +211,34 @@ func applications() []breakage {
 		},
 		{
 			name: "no endpoint of canary", change: ready("shop", "shop-canary", 0),
-			code: doctor.NoCanaryEndpoint, object: "Service shop/shop-canary", fix: "maxSurge: 0",
+			code: doctor.NoCanaryEndpoint, object: "Service shop/shop-canary", fix: "why they are not ready",
+		},
+		{
+			name: "a Rollout that the controller rejects", change: rollout("web", func(r *v1alpha1.Rollout) {
+				r.Status.Phase = v1alpha1.RolloutPhaseDegraded
+				r.Status.Conditions = []v1alpha1.RolloutCondition{{
+					Type: v1alpha1.InvalidSpec, Status: corev1.ConditionTrue, Reason: "InvalidSpec",
+					Message: `The Rollout "web" is invalid: spec.strategy.maxSurge: Invalid value: 0: MaxSurge and ` +
+						`MaxUnavailable both can not be zero`,
+				}}
+			}),
+			code: doctor.RolloutInvalid, object: "Rollout web/web", field: "spec", message: "MaxSurge and MaxUnavailable",
+			fix: "the field that the message names",
+		},
+		{
+			name: "a canary without a Pod", change: withoutPods(time.Minute, v1alpha1.CanaryStep{SetWeight: new(int32(20))}),
+			code: doctor.CanaryNotStarted, object: "Rollout shop/shop", field: "status.updatedReplicas",
+			fix: "kubectl -n argo-rollouts logs deployment/argo-rollouts | grep rollout=shop",
+		},
+		{
+			name: "a first version without a Pod", change: func(t *testing.T, f *facts.Facts) {
+				t.Helper()
+				withoutPods(time.Minute)(t, f)
+				rollout("shop", func(r *v1alpha1.Rollout) { r.Status.StableRS, r.Status.AvailableReplicas = "", 0 })(t, f)
+				ready("shop", "shop-stable", 0)(t, f)
+			},
+			code: doctor.CanaryNotStarted, object: "Rollout shop/shop", field: "status.updatedReplicas",
+			fix: "kubectl -n shop describe replicasets",
 		},
 		{
 			name: "no ready proxy", change: ready("shop", facts.ProxyService, 0),
@@ -407,6 +434,22 @@ func applications() []breakage {
 			code:   doctor.RouteNotAccepted, severity: doctor.Warning, object: "HTTPRoute web/web",
 			field: "status.parents", fix: "the Gateway has to exist",
 		},
+	}
+}
+
+// withoutPods lets the Rollout shop progress to a version without Pods, whose conditions were updated some time ago.
+func withoutPods(ago time.Duration, steps ...v1alpha1.CanaryStep) func(*testing.T, *facts.Facts) {
+	return func(t *testing.T, f *facts.Facts) {
+		t.Helper()
+		rollout("shop", func(r *v1alpha1.Rollout) {
+			r.Spec.Strategy.Canary.Steps = steps
+			r.Status = v1alpha1.RolloutStatus{
+				Phase: v1alpha1.RolloutPhaseProgressing, StableRS: "1", CurrentPodHash: "2", AvailableReplicas: 2,
+				CurrentStepIndex: new(int32(max(0, len(steps)-1))),
+				Conditions:       []v1alpha1.RolloutCondition{{LastUpdateTime: metav1.NewTime(f.Now.Add(-ago))}},
+			}
+		})(t, f)
+		ready("shop", "shop-canary", 0)(t, f)
 	}
 }
 

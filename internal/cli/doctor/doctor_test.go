@@ -61,6 +61,16 @@ func TestTransientStatesAreNoFindings(t *testing.T) {
 			rollout("shop", func(r *v1alpha1.Rollout) { r.Status.Canary.Weights = nil })(t, f)
 			ready("shop", "shop-canary", 0)(t, f)
 		},
+		"a canary whose first Pod is about to be created": withoutPods(time.Second),
+		"a step without a weight":                         withoutPods(time.Minute, v1alpha1.CanaryStep{SetWeight: new(int32)}),
+		"a step without Pods": withoutPods(time.Minute, v1alpha1.CanaryStep{
+			SetCanaryScale: &v1alpha1.SetCanaryScale{Replicas: new(int32)},
+		}, v1alpha1.CanaryStep{SetWeight: new(int32(20))}),
+		"an aborted canary without Pods": func(t *testing.T, f *facts.Facts) {
+			t.Helper()
+			withoutPods(time.Minute)(t, f)
+			rollout("shop", func(r *v1alpha1.Rollout) { r.Status.Abort = true })(t, f)
+		},
 		"a new object": change(func(f *facts.Facts) {
 			f.HTTPScaledObjects[0].Status.Conditions = nil
 			f.HTTPScaledObjects[0].CreationTimestamp = metav1.NewTime(f.Now.Add(-time.Second))

@@ -70,6 +70,8 @@ const (
 	ServiceNotFound  Code = "ServiceNotFound"
 	NoStableEndpoint Code = "NoStableEndpoint"
 	NoCanaryEndpoint Code = "NoCanaryEndpoint"
+	RolloutInvalid   Code = "RolloutInvalid"
+	CanaryNotStarted Code = "CanaryNotStarted"
 
 	Forbidden       Code = "Forbidden"
 	ForbiddenInPart Code = "ForbiddenInPart"
@@ -126,6 +128,9 @@ func Examine(cluster *facts.Facts) []Finding {
 		routes, agent, autoscaling,
 	} {
 		findings = append(findings, check(cluster)...)
+	}
+	if !HasError(findings) {
+		findings = append(findings, notStarted(cluster)...)
 	}
 	for i := range findings {
 		findings[i].URL = findings[i].Code.url()

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -31,10 +30,14 @@ func rollouts(cluster *facts.Facts) []Finding {
 		if !r.Uses(facts.HTTPRouter) && !r.Uses(facts.GatewayRouter) {
 			continue
 		}
-		findings = append(findings, routerConfig(r)...)
+		ofSpec := routerConfig(r)
 		if r.ServicesError == nil {
-			findings = append(findings, servicesOf(cluster, r)...)
+			ofSpec = append(ofSpec, servicesOf(cluster, r)...)
 		}
+		if !HasError(ofSpec) {
+			ofSpec = append(ofSpec, invalidSpec(r)...)
+		}
+		findings = append(findings, ofSpec...)
 	}
 	return findings
 }
@@ -57,7 +60,7 @@ func routerNames(r *facts.Rollout) []Finding {
 	}
 	finding := Finding{
 		Code: RouterMissing, Severity: Error, Object: object, Field: trafficField,
-		Message: "no router is configured, so the canary's weight is its ratio of Pods",
+		Message: "no router is configured, so the steps change no weight: the canary gets no request until it is promoted",
 		Fix: "add a router: " + pluginsOf + "." + facts.HTTPRouter + ": {httpScaledObjectName: ...} or ." +
 			facts.GatewayRouter + ": {httpRoute: ...}",
 	}
@@ -170,7 +173,7 @@ func servicesOf(cluster *facts.Facts, r *facts.Rollout) []Finding {
 // endpoints reports Services with traffic but without a ready endpoint. It ignores a Rollout that is scaled to zero,
 // whose first Pods are starting, or whose spec has just changed.
 func endpoints(cluster *facts.Facts, r *facts.Rollout) []Finding {
-	if r.Status.ObservedGeneration != "" && r.Status.ObservedGeneration != strconv.FormatInt(r.Generation, 10) {
+	if !isObserved(r) {
 		return nil
 	}
 	var findings []Finding
@@ -195,8 +198,7 @@ func endpoints(cluster *facts.Facts, r *facts.Rollout) []Finding {
 			Code: NoCanaryEndpoint, Severity: Error, Object: objectName("Service", r.Namespace, r.Canary),
 			Message: fmt.Sprintf("the canary Service of Rollout %s has no ready endpoint, but should get %d %% of "+
 				"the requests", r.Name, canary),
-			Fix: fmt.Sprintf("check the Pods of the canary: kubectl -n %s get pods. A ReplicaSet stays at 0 if no "+
-				"Pod may be added, e.g. with maxSurge: 0 and one replica",
+			Fix: fmt.Sprintf("check the Pods of the canary, and why they are not ready: kubectl -n %s get pods",
 				r.Namespace),
 		})
 	}

@@ -62,7 +62,7 @@ func (r *Reconciler[O]) SetMirrorRoute(
 func (r *Reconciler[O]) setManagedRoutes(ctx context.Context, rollout *v1alpha1.Rollout, step string, adds bool) error {
 	request, config, err := r.request(rollout, 0, nil)
 	if err != nil {
-		return err
+		return r.warnManagedRouteError(ctx, rollout, err)
 	}
 	if adds {
 		if err := config.CheckManagedRoutes(rollout, step); err != nil {
@@ -78,8 +78,9 @@ func (r *Reconciler[O]) setManagedRoutes(ctx context.Context, rollout *v1alpha1.
 	return r.warnManagedRouteError(ctx, rollout, r.apply(ctx, request, config))
 }
 
-// warnManagedRouteError emits a Warning Event for a permanent error and returns the error: the controller drops errors
-// of this call.
+// warnManagedRouteError emits a Warning Event for a permanent error and returns the error: the controller emits none for
+// errors of this call. It is the first call of a canary, and the only one until a Pod of the canary is available (v1.10.1
+// rollout/trafficrouting.go), so an invalid configuration is reported by this Event only.
 func (r *Reconciler[O]) warnManagedRouteError(ctx context.Context, rollout *v1alpha1.Rollout, err error) error {
 	if err != nil && !kube.IsTransient(err) {
 		r.events.Warn(ctx, rollout, "ManagedRouteError", err.Error())
@@ -97,11 +98,11 @@ func (r *Reconciler[O]) warnManagedRouteError(ctx context.Context, rollout *v1al
 func (r *Reconciler[O]) RemoveManagedRoutes(ctx context.Context, rollout *v1alpha1.Rollout) error {
 	r.removals.Record(rollout)
 	request, config, err := r.request(rollout, 0, nil)
-	if err != nil {
-		return err
+	if err == nil {
+		request.SetsWeights, err = r.abortsImmediately(ctx, request, config)
 	}
-	if request.SetsWeights, err = r.abortsImmediately(ctx, request, config); err != nil {
-		return err
+	if err != nil {
+		return r.warnManagedRouteError(ctx, rollout, err)
 	}
 	return r.warnManagedRouteError(ctx, rollout, r.apply(ctx, request, config))
 }

@@ -237,6 +237,18 @@ func TestBlockedRolloutGetsAnEvent(t *testing.T) {
 			},
 			reason: "PromotionWaits", text: []string{`Service "web-stable"`, "safePromotion: false"},
 		},
+		"an invalid configuration": {
+			call: func(t *testing.T, router *httpso.Router) {
+				t.Helper()
+				rollout := routertest.Rollout(httpso.Type, `{"httpScaledObject":"web"}`)
+				for range 3 {
+					if router.RemoveManagedRoutes(deadlined(t), rollout) == nil {
+						t.Error("the call succeeds")
+					}
+				}
+			},
+			reason: "ManagedRouteError", text: []string{`unknown key "httpScaledObject"`},
+		},
 		"an invalid step": {
 			call: func(t *testing.T, router *httpso.Router) {
 				t.Helper()

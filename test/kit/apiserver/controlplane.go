@@ -48,12 +48,17 @@ const (
 	// RolloutsToken is the token of the Argo Rollouts controller's ServiceAccount, argo-rollouts in the namespace
 	// argo-rollouts.
 	RolloutsToken = "argo-rollouts"
+	// OtherRolloutsToken is the token of the ServiceAccount rollouts in the namespace argo-rollouts, for an Argo Rollouts
+	// controller that was installed with another ServiceAccount.
+	OtherRolloutsToken = "other-rollouts"
 	// InterceptorToken is the token of the interceptor's ServiceAccount, kedify-http-interceptor in the namespace keda.
 	InterceptorToken = "interceptor"
 	// ScalerToken is the token of the scaler's ServiceAccount, kedify-http-scaler in the namespace keda.
 	ScalerToken = "scaler"
 	// AgentToken is the token of the agent's ServiceAccount, kedify-http-agent in the namespace keda.
 	AgentToken = "agent"
+	// KEDAToken is the token of the operator's ServiceAccount of KEDA, keda-operator in the namespace keda.
+	KEDAToken = "keda-operator"
 	// UnprivilegedToken is the token of the ServiceAccount unprivileged in namespace default. No manifest binds a role
 	// to it.
 	UnprivilegedToken = "unprivileged"
@@ -229,9 +234,11 @@ func (c *ControlPlane) writeIdentities() error {
 	}
 	tokens := AdminToken + ",admin,1,\"system:masters\"\n" +
 		serviceAccount(RolloutsToken, "argo-rollouts", "argo-rollouts") +
+		serviceAccount(OtherRolloutsToken, "argo-rollouts", "rollouts") +
 		serviceAccount(InterceptorToken, "keda", "kedify-http-interceptor") +
 		serviceAccount(ScalerToken, "keda", "kedify-http-scaler") +
 		serviceAccount(AgentToken, "keda", "kedify-http-agent") +
+		serviceAccount(KEDAToken, "keda", "keda-operator") +
 		serviceAccount(UnprivilegedToken, "default", "unprivileged")
 	return errors.Join(
 		os.WriteFile(c.path("sa.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), 0o600),

@@ -92,17 +92,29 @@ func Start(plane *apiserver.ControlPlane, binary, folder string, flags ...string
 	return StartVia(plane, plane.Address(), binary, folder, flags...)
 }
 
+// StartAs is Start as the user of a token.
+func StartAs(plane *apiserver.ControlPlane, token, binary, folder string, flags ...string) (*Controller, error) {
+	return start(plane, token, plane.Address(), binary, folder, flags...)
+}
+
 // StartVia is Start with plugins that connect to the API server by another address, which forwards the connections.
 func StartVia(
 	plane *apiserver.ControlPlane, address, binary, folder string, flags ...string,
+) (*Controller, error) {
+	return start(plane, apiserver.RolloutsToken, address, binary, folder, flags...)
+}
+
+// start starts the controller as the user of token, with plugins that connect to the API server by address.
+func start(
+	plane *apiserver.ControlPlane, token, address, binary, folder string, flags ...string,
 ) (*Controller, error) {
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return nil, err
 	}
 	kubeconfig := filepath.Join(folder, "kubeconfig")
 	ofPlugins := filepath.Join(folder, "kubeconfig-plugins")
-	if err := errors.Join(plane.WriteKubeconfig(kubeconfig, apiserver.RolloutsToken),
-		plane.WriteKubeconfigVia(address, ofPlugins, apiserver.RolloutsToken)); err != nil {
+	if err := errors.Join(plane.WriteKubeconfig(kubeconfig, token),
+		plane.WriteKubeconfigVia(address, ofPlugins, token)); err != nil {
 		return nil, err
 	}
 	log, err := os.Create(filepath.Clean(filepath.Join(folder, "controller.log")))

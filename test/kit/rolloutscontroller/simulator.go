@@ -24,6 +24,9 @@ const SilentGateway = "silent"
 
 // ClusterSimulator reports the status that kubelets, Kubernetes controllers and Gateways would report.
 type ClusterSimulator struct {
+	// EndpointSlices makes Run write an EndpointSlice next to the Endpoints of each Service. Set it before Run.
+	EndpointSlices bool
+
 	admin  rest.Interface
 	routes map[string]string
 	mu     sync.Mutex
@@ -170,12 +173,36 @@ func (p *ClusterSimulator) updateEndpoints(
 		}
 		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"Endpoints","metadata":{"name":%q},"subsets":%s}`,
 			service.Metadata.Name, subsets)
-		err := p.admin.Patch(types.ApplyPatchType).AbsPath(path).
-			Param("fieldManager", "test").Param("force", "true").Body([]byte(body)).Do(ctx).Error()
+		err := p.apply(ctx, path, body)
+		if err == nil && p.EndpointSlices {
+			err = p.applySlice(ctx, service.Metadata.Namespace, service.Metadata.Name, ready[pods].addresses(pods))
+		}
 		if err == nil {
 			written[path] = subsets
 		}
 	}
+}
+
+// apply applies an object at its REST path.
+func (p *ClusterSimulator) apply(ctx context.Context, path, body string) error {
+	return p.admin.Patch(types.ApplyPatchType).AbsPath(path).
+		Param("fieldManager", "test").Param("force", "true").Body([]byte(body)).Do(ctx).Error()
+}
+
+// applySlice applies the EndpointSlice of a Service. addresses are those of its Endpoints.
+func (p *ClusterSimulator) applySlice(ctx context.Context, namespace, service string, addresses []string) error {
+	endpoints := make([]string, len(addresses))
+	for i, address := range addresses {
+		var pod struct{ IP string }
+		if err := json.Unmarshal([]byte(address), &pod); err != nil {
+			return err
+		}
+		endpoints[i] = fmt.Sprintf(`{"addresses":[%q],"conditions":{"ready":true}}`, pod.IP)
+	}
+	return p.apply(ctx, fmt.Sprintf("/apis/discovery.k8s.io/v1/namespaces/%s/endpointslices/%s", namespace, service),
+		fmt.Sprintf(`{"apiVersion":"discovery.k8s.io/v1","kind":"EndpointSlice","addressType":"IPv4",`+
+			`"metadata":{"name":%[1]q,"labels":{"kubernetes.io/service-name":%[1]q}},"endpoints":[%[2]s]}`,
+			service, strings.Join(endpoints, ",")))
 }
 
 // addresses returns the addresses of Pods in Endpoints. key is their namespace and hash.
