@@ -54,6 +54,9 @@ const (
 	ScalerToken = "scaler"
 	// AgentToken is the token of the agent's ServiceAccount, kedify-http-agent in the namespace keda.
 	AgentToken = "agent"
+	// ArgoCDToken is the token of the ServiceAccount of Argo CD's application controller, argocd-application-controller
+	// in the namespace argocd.
+	ArgoCDToken = "argocd"
 	// UnprivilegedToken is the token of the ServiceAccount unprivileged in namespace default. No manifest binds a role
 	// to it.
 	UnprivilegedToken = "unprivileged"
@@ -232,6 +235,7 @@ func (c *ControlPlane) writeIdentities() error {
 		serviceAccount(InterceptorToken, "keda", "kedify-http-interceptor") +
 		serviceAccount(ScalerToken, "keda", "kedify-http-scaler") +
 		serviceAccount(AgentToken, "keda", "kedify-http-agent") +
+		serviceAccount(ArgoCDToken, "argocd", "argocd-application-controller") +
 		serviceAccount(UnprivilegedToken, "default", "unprivileged")
 	return errors.Join(
 		os.WriteFile(c.path("sa.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), 0o600),
