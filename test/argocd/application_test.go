@@ -111,7 +111,7 @@ func newApplication(t *testing.T, name string, how mode, recipes []recipe, files
 	if how == serverSideDiff {
 		annotations["argocd.argoproj.io/compare-options"] = "ServerSideDiff=true"
 	}
-	var ignored []map[string]any
+	ignored := []map[string]any{}
 	for _, r := range recipes {
 		ignored = append(ignored, r.IgnoreDifferences...)
 		options = append(options, r.SyncPolicy.SyncOptions...)

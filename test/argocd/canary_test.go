@@ -1,6 +1,7 @@
 package argocd
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -47,9 +48,12 @@ var (
 		plugin: "kedify/http", resource: "httpscaledobjects", settings: "{httpScaledObjectName: shop}", managed: "[]",
 		object: httpScaledObjectManifest,
 		steps:  "[{setWeight: 5}, {pause: {}}, {setWeight: 25}, {pause: {}}, {setWeight: 75}, {pause: {}}]",
-		pauses: []pause{{1, `"weight":5`}, {3, `"weight":25`}, {5, `"weight":75`}},
+		pauses: []pause{
+			{1, "shop-stable=95/shop-canary=5"}, {3, "shop-stable=75/shop-canary=25"}, {5, "shop-stable=25/shop-canary=75"},
+		},
 		weights: []string{
-			`"weight":5}`, `"weight":25}`, `"weight":75}`, "weights none",
+			"shop-stable=95/shop-canary=5", "shop-stable=75/shop-canary=25", "shop-stable=25/shop-canary=75",
+			"shop-stable=0/shop-canary=100", "no weights",
 		},
 	}
 )
@@ -250,6 +254,7 @@ func TestRecipes(t *testing.T) {
 				c.promote()
 			}
 			c.phase("Healthy", -1)
+			c.awaitState(c.weights[len(c.weights)-1])
 			c.synced()
 			c.check()
 			t.Logf("writers, %s:\n%s", name, timeline(c.sinceBegin()))
@@ -282,7 +287,7 @@ func (c canary) check() {
 // not cover.
 func TestWithoutRecipe(t *testing.T) {
 	route, selectors := readRecipe(t, routeRecipe), readRecipe(t, selectorsRecipe)
-	const services = "services"
+	const services, atRest = "services", "shop-stable=100/shop-canary=0"
 	for name, tt := range map[string]struct {
 		router   router
 		how      mode
@@ -290,23 +295,37 @@ func TestWithoutRecipe(t *testing.T) {
 		edit     func(string) string
 		reverted string // a resource
 		state    string // a part of what Argo CD writes
+		commits  bool   // whether it does so when another object changes in Git
 	}{
-		"none-csa":  {gatewayAPI, clientSide, nil, nil, gatewayAPI.resource, "shop-stable=100/shop-canary=0"},
-		"label-csa": {gatewayAPI, clientSide, []recipe{byLabel(t)}, nil, gatewayAPI.resource, "shop-stable=100/shop-canary=0"},
+		"none-csa":  {gatewayAPI, clientSide, nil, nil, gatewayAPI.resource, atRest, false},
+		"label-csa": {gatewayAPI, clientSide, []recipe{byLabel(t)}, nil, gatewayAPI.resource, atRest, false},
 		"label-ssa": {
-			gatewayAPI, serverSide, []recipe{byLabel(t), selectors}, nil, gatewayAPI.resource, "shop-stable=100/shop-canary=0",
+			gatewayAPI, serverSide, []recipe{byLabel(t), selectors}, nil, gatewayAPI.resource, atRest, false,
 		},
 		"no-defaults-ssa": {
-			gatewayAPI, serverSide, []recipe{route, selectors}, withoutDefaults, gatewayAPI.resource,
-			"shop-stable=100/shop-canary=0",
+			gatewayAPI, serverSide, []recipe{route, selectors}, withoutDefaults, gatewayAPI.resource, atRest,
+			false,
 		},
-		"selectors-ssa":     {gatewayAPI, serverSide, []recipe{route}, nil, services, "hash none"},
-		"selectors-ssd":     {gatewayAPI, serverSideDiff, []recipe{route}, nil, services, "hash none"},
-		"selectors-hso-ssa": {kedifyHTTP, serverSide, nil, nil, services, "hash none"},
+		"selectors-ssa": {gatewayAPI, serverSide, []recipe{route}, nil, services, "hash none", false},
+		"selectors-ssd": {gatewayAPI, serverSideDiff, []recipe{route}, nil, services, "hash none", false},
+		"all-csa": {
+			gatewayAPI, clientSide, []recipe{route.withoutOutOfSyncOnly()}, nil, gatewayAPI.resource, atRest, true,
+		},
+		"all-ssa": {
+			gatewayAPI, serverSide, []recipe{route.withoutOutOfSyncOnly(), selectors.withoutOutOfSyncOnly()}, nil, services,
+			"hash none", true,
+		},
+		"selectors-hso-ssa": {kedifyHTTP, serverSide, nil, nil, services, "hash none", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := start(t, name, tt.how, tt.router, tt.recipes, tt.edit, false)
+			c := start(t, name, tt.how, tt.router, tt.recipes, tt.edit, tt.commits)
+			if tt.commits {
+				c.phase("Paused", c.pauses[0].step)
+				c.awaitState(c.pauses[0].state)
+				c.commit("another object", map[string]string{"other.yaml": other(1)})
+				c.refresh()
+			}
 			c.await("Argo CD has reverted it", func() (bool, string) {
 				return slices.ContainsFunc(c.sinceBegin(), func(w write) bool {
 					return w.writer == argoCD && w.resource == tt.reverted && strings.Contains(w.state, tt.state)
@@ -315,4 +334,67 @@ func TestWithoutRecipe(t *testing.T) {
 			t.Logf("writers, %s:\n%s", name, timeline(c.sinceBegin()))
 		})
 	}
+}
+
+// TestRouteInGit changes the routing object in Git during a pause without a duration. Argo CD writes it with the weights
+// in Git, and the router writes those of the canary within seconds, although the controller's resync is minutes away.
+func TestRouteInGit(t *testing.T) {
+	route, selectors := readRecipe(t, routeRecipe), readRecipe(t, selectorsRecipe)
+	replace := recipe{}
+	replace.SyncPolicy.SyncOptions = []string{"Replace=true"}
+	for name, tt := range map[string]struct {
+		router  router
+		how     mode
+		recipes []recipe
+	}{
+		"git-csa":         {gatewayAPI, clientSide, []recipe{route}},
+		"git-ssa":         {gatewayAPI, serverSide, []recipe{route, selectors}},
+		"git-ssd":         {gatewayAPI, serverSideDiff, []recipe{route, selectors}},
+		"git-hso-replace": {kedifyHTTP, clientSide, []recipe{replace, selectors}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, name, tt.how, tt.router, tt.recipes, nil, true)
+			paused := c.pauses[0]
+			c.phase("Paused", paused.step)
+			c.awaitState(paused.state)
+			c.synced()
+			const host = "more.example.com"
+			c.commit("another host", map[string]string{
+				"routing.yaml": strings.NewReplacer("[shop.example.com]", "[shop.example.com, "+host+"]",
+					"- matches: [{path: {type: PathPrefix, value: /}}]",
+					"- timeouts: {request: 5s}\n      matches: [{path: {type: PathPrefix, value: /}}]").Replace(c.object),
+			})
+			c.refresh()
+			var reverted, healed write
+			c.await("the canary's weights are written again", func() (bool, string) {
+				reverted, healed = write{}, write{}
+				for _, w := range c.sinceBegin() {
+					switch isRouting := w.resource == c.resource; {
+					case isRouting && w.writer == argoCD && !strings.Contains(w.state, paused.state):
+						reverted, healed = w, write{}
+					case isRouting && w.writer == rollouts && strings.Contains(w.state, paused.state) && !reverted.at.IsZero():
+						healed = w
+					}
+				}
+				return !healed.at.IsZero(), c.read().text()
+			})
+			c.phase("Paused", paused.step)
+			c.synced()
+			live := c.live()
+			if !strings.Contains(live, host) || c.resource == "httproutes" && !strings.Contains(live, `"timeouts":{"request":"5s"}`) {
+				t.Errorf("the change in Git is not applied: %s", live)
+			}
+			t.Logf("%s: healed after %.1f s; writers:\n%s", name, healed.at.Sub(reverted.at).Seconds(), timeline(c.sinceBegin()))
+		})
+	}
+}
+
+// live returns the routing object as JSON.
+func (c canary) live() string {
+	c.t.Helper()
+	api := map[string]string{"httproutes": "/apis/gateway.networking.k8s.io/v1", "httpscaledobjects": "/apis/http.keda.sh/v1alpha1"}
+	var object json.RawMessage
+	c.get(api[c.resource], c.resource+"/shop", &object)
+	return string(object)
 }

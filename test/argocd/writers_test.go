@@ -13,6 +13,7 @@ import (
 	"time"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
 
 // The names of writers in timelines.
@@ -189,7 +190,7 @@ func (o object) state(resource string) string {
 	case "services":
 		return "hash " + or(o.Spec.Selector["rollouts-pod-template-hash"], "none")
 	case "httpscaledobjects":
-		return "weights " + or(o.Metadata.Annotations[httpv1alpha1.AnnotationWeightedBackends], "none")
+		return weights(o.Metadata.Annotations[httpv1alpha1.AnnotationWeightedBackends])
 	case "scaledobjects":
 		types := make([]string, 0, len(o.Spec.Triggers))
 		for _, trigger := range o.Spec.Triggers {
@@ -226,6 +227,22 @@ func (o object) routed() string {
 		rules = append(rules, strings.TrimSpace("["+rule.Name+"] "+strings.Join(backends, "/")))
 	}
 	return strings.Join(rules, ", ")
+}
+
+// weights formats an annotation with weights like a rule of an HTTPRoute.
+func weights(annotation string) string {
+	if annotation == "" {
+		return "no weights"
+	}
+	backends, err := split.Parse(annotation)
+	if err != nil {
+		return err.Error()
+	}
+	parts := make([]string, 0, len(backends))
+	for _, backend := range backends {
+		parts = append(parts, fmt.Sprintf("%s=%d", backend.Service, backend.Weight))
+	}
+	return strings.Join(parts, "/")
 }
 
 // or returns text, or fallback if text is empty.
