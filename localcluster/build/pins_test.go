@@ -37,7 +37,7 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 		{
 			name: "Kubernetes 1.36",
 			dirs: []string{
-				folder("envoy-gateway"), filepath.Join(repo, "tools", "fluxapply"), folder("istio"), folder("kubernetes-v1.36.3"),
+				folder("envoy-gateway"), filepath.Join(repo, "tools", "fluxapply"), folder("istio"), folder("kubernetes-v1.36.3"), folder("argo-cd"),
 			},
 		},
 	}

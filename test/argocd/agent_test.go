@@ -65,7 +65,8 @@ func wired(t *testing.T, name string, how mode, recipes []recipe) *application {
 		a.program(created.Metadata.Generation)
 		return true, ""
 	})
-	mustApply(t, name, "{apiVersion: v1, kind: Service, metadata: {name: kedify-proxy}, spec: {ports: [{name: http, port: 8080}]}}",
+	mustApply(t, name,
+		"{apiVersion: v1, kind: Service, metadata: {name: kedify-proxy}, spec: {ports: [{name: http, port: 8080}]}}",
 		`{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice,
 			metadata: {name: proxies, labels: {kubernetes.io/service-name: kedify-proxy}}, addressType: IPv4,
 			ports: [{name: http, port: 8080}], endpoints: [{addresses: [10.0.0.1], conditions: {ready: true}}]}`)
@@ -128,8 +129,8 @@ func (a *application) commitOthers() {
 	}
 }
 
-// TestAgentRecipes commits another object five times. Argo CD writes neither the trigger nor the backends that the agent
-// has changed, and the application is Synced.
+// TestAgentRecipes commits another object five times. Argo CD writes neither the trigger nor the backends that the
+// agent has changed, and the application is Synced.
 func TestAgentRecipes(t *testing.T) {
 	recipes := []recipe{readRecipe(t, ingressRecipe), readRecipe(t, wiredRecipe), readRecipe(t, triggerRecipe)}
 	for _, how := range []mode{clientSide, serverSide, serverSideDiff} {

@@ -98,7 +98,7 @@ type application struct {
 func newApplication(t *testing.T, name string, how mode, recipes []recipe, files map[string]string) *application {
 	t.Helper()
 	a := &application{t: t, name: name, repository: filepath.Join(t.TempDir(), "repository")}
-	if err := os.Mkdir(a.repository, 0o755); err != nil { //nolint:gosec // read by the repo server
+	if err := os.Mkdir(a.repository, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	a.git("init", "--quiet", "--initial-branch=main")
@@ -159,7 +159,7 @@ func (a *application) git(args ...string) {
 func (a *application) commit(message string, files map[string]string) {
 	a.t.Helper()
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(a.repository, name), []byte(text), 0o644); err != nil { //nolint:gosec // read by the repo server
+		if err := os.WriteFile(filepath.Join(a.repository, name), []byte(text), 0o600); err != nil {
 			a.t.Fatal(err)
 		}
 	}
@@ -198,7 +198,8 @@ func (s applicationState) text() string {
 	if o := s.Status.OperationState; o != nil {
 		operation = o.Phase + " " + o.Message
 	}
-	return fmt.Sprintf("%s %v, operation %s, conditions %v", s.Status.Sync.Status, different, operation, s.Status.Conditions)
+	return fmt.Sprintf("%s %v, operation %s, conditions %v", s.Status.Sync.Status, different, operation,
+		s.Status.Conditions)
 }
 
 // isIdle reports whether no sync runs or is requested, and the last comparison was requested by refresh.

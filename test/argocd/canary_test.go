@@ -7,11 +7,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 )
 
 // router is one of the two routers.
 type router struct {
 	plugin   string
+	api      string // the path of the API of its routing objects
 	resource string // the resource of its routing objects
 	settings string // its configuration in a Rollout
 	object   string // the file with the routing object
@@ -30,11 +33,11 @@ type pause struct {
 // The routers. The canary of the first one also has a header route and an experiment.
 var (
 	gatewayAPI = router{
-		plugin: "argoproj-labs/gatewayAPI", resource: "httproutes", settings: "{httpRoute: shop}", object: routeManifest,
-		managed: "[{name: qa}]",
-		steps: "[{setWeight: 5}, {pause: {}}, {setHeaderRoute: {name: qa, match: [{headerName: role, headerValue: {exact: qa}}]}}, " +
-			"{setWeight: 25}, {pause: {}}, {setWeight: 50}, {experiment: {duration: 10s, templates: [{name: candidate, specRef: " +
-			"canary, weight: 10}]}}, {setWeight: 75}, {pause: {}}, {setHeaderRoute: {name: qa}}]",
+		plugin: "argoproj-labs/gatewayAPI", api: "/apis/gateway.networking.k8s.io/v1", resource: "httproutes",
+		settings: "{httpRoute: shop}", object: routeManifest, managed: "[{name: qa}]",
+		steps: "[{setWeight: 5}, {pause: {}}, {setHeaderRoute: {name: qa, match: [{headerName: role, headerValue: " +
+			"{exact: qa}}]}}, {setWeight: 25}, {pause: {}}, {setWeight: 50}, {experiment: {duration: 10s, templates: " +
+			"[{name: candidate, specRef: canary, weight: 10}]}}, {setWeight: 75}, {pause: {}}, {setHeaderRoute: {name: qa}}]",
 		pauses: []pause{
 			{1, "shop-stable=95/shop-canary=5"}, {4, "shop-stable=75/shop-canary=25"}, {8, "shop-stable=25/shop-canary=75"},
 		},
@@ -45,9 +48,9 @@ var (
 		},
 	}
 	kedifyHTTP = router{
-		plugin: "kedify/http", resource: "httpscaledobjects", settings: "{httpScaledObjectName: shop}", managed: "[]",
-		object: httpScaledObjectManifest,
-		steps:  "[{setWeight: 5}, {pause: {}}, {setWeight: 25}, {pause: {}}, {setWeight: 75}, {pause: {}}]",
+		plugin: "kedify/http", api: "/apis/http.keda.sh/v1alpha1", resource: "httpscaledobjects",
+		settings: "{httpScaledObjectName: shop}", managed: "[]", object: httpScaledObjectManifest,
+		steps: "[{setWeight: 5}, {pause: {}}, {setWeight: 25}, {pause: {}}, {setWeight: 75}, {pause: {}}]",
 		pauses: []pause{
 			{1, "shop-stable=95/shop-canary=5"}, {3, "shop-stable=75/shop-canary=25"}, {5, "shop-stable=25/shop-canary=75"},
 		},
@@ -186,12 +189,13 @@ func (c canary) promote() {
 	c.merge(c.rollout()+"/status", `{"status":{"pauseConditions":null}}`)
 }
 
-// states returns the states of the routing object since the canary began: from the first write of the controller that
-// is not the state at rest.
+// sinceBegin returns the writes since the first weight of the canary, or none.
 func (c canary) sinceBegin() []write {
 	writes := c.writes()
 	isRouting := func(w write) bool { return w.resource == c.resource && w.writer == rollouts }
-	begin := slices.IndexFunc(writes, func(w write) bool { return isRouting(w) && strings.Contains(w.state, c.pauses[0].state) })
+	begin := slices.IndexFunc(writes, func(w write) bool {
+		return isRouting(w) && strings.Contains(w.state, c.pauses[0].state)
+	})
 	if begin < 0 {
 		return nil
 	}
@@ -269,6 +273,9 @@ func (c canary) check() {
 	if !slices.ContainsFunc(writes, func(w write) bool { return w.writer == argoCD && w.resource == "configmaps" }) {
 		c.t.Errorf("Argo CD did not sync in the middle of the canary:\n%s", timeline(writes))
 	}
+	if text := c.live("/apis/argoproj.io/v1alpha1", "rollouts"); strings.Contains(text, engine.DriftAnnotation) {
+		c.t.Errorf("the router has requested a reconcile although nobody else wrote:\n%s", text)
+	}
 	next := 0
 	for _, w := range writes {
 		if w.writer == argoCD && w.resource != "configmaps" {
@@ -336,65 +343,10 @@ func TestWithoutRecipe(t *testing.T) {
 	}
 }
 
-// TestRouteInGit changes the routing object in Git during a pause without a duration. Argo CD writes it with the weights
-// in Git, and the router writes those of the canary within seconds, although the controller's resync is minutes away.
-func TestRouteInGit(t *testing.T) {
-	route, selectors := readRecipe(t, routeRecipe), readRecipe(t, selectorsRecipe)
-	replace := recipe{}
-	replace.SyncPolicy.SyncOptions = []string{"Replace=true"}
-	for name, tt := range map[string]struct {
-		router  router
-		how     mode
-		recipes []recipe
-	}{
-		"git-csa":         {gatewayAPI, clientSide, []recipe{route}},
-		"git-ssa":         {gatewayAPI, serverSide, []recipe{route, selectors}},
-		"git-ssd":         {gatewayAPI, serverSideDiff, []recipe{route, selectors}},
-		"git-hso-replace": {kedifyHTTP, clientSide, []recipe{replace, selectors}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := start(t, name, tt.how, tt.router, tt.recipes, nil, true)
-			paused := c.pauses[0]
-			c.phase("Paused", paused.step)
-			c.awaitState(paused.state)
-			c.synced()
-			const host = "more.example.com"
-			c.commit("another host", map[string]string{
-				"routing.yaml": strings.NewReplacer("[shop.example.com]", "[shop.example.com, "+host+"]",
-					"- matches: [{path: {type: PathPrefix, value: /}}]",
-					"- timeouts: {request: 5s}\n      matches: [{path: {type: PathPrefix, value: /}}]").Replace(c.object),
-			})
-			c.refresh()
-			var reverted, healed write
-			c.await("the canary's weights are written again", func() (bool, string) {
-				reverted, healed = write{}, write{}
-				for _, w := range c.sinceBegin() {
-					switch isRouting := w.resource == c.resource; {
-					case isRouting && w.writer == argoCD && !strings.Contains(w.state, paused.state):
-						reverted, healed = w, write{}
-					case isRouting && w.writer == rollouts && strings.Contains(w.state, paused.state) && !reverted.at.IsZero():
-						healed = w
-					}
-				}
-				return !healed.at.IsZero(), c.read().text()
-			})
-			c.phase("Paused", paused.step)
-			c.synced()
-			live := c.live()
-			if !strings.Contains(live, host) || c.resource == "httproutes" && !strings.Contains(live, `"timeouts":{"request":"5s"}`) {
-				t.Errorf("the change in Git is not applied: %s", live)
-			}
-			t.Logf("%s: healed after %.1f s; writers:\n%s", name, healed.at.Sub(reverted.at).Seconds(), timeline(c.sinceBegin()))
-		})
-	}
-}
-
-// live returns the routing object as JSON.
-func (c canary) live() string {
+// live returns the object shop of a resource as JSON.
+func (c canary) live(api, resource string) string {
 	c.t.Helper()
-	api := map[string]string{"httproutes": "/apis/gateway.networking.k8s.io/v1", "httpscaledobjects": "/apis/http.keda.sh/v1alpha1"}
 	var object json.RawMessage
-	c.get(api[c.resource], c.resource+"/shop", &object)
+	c.get(api, resource+"/shop", &object)
 	return string(object)
 }

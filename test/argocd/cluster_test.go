@@ -194,7 +194,7 @@ func (c *cluster) startArgoCD(ctx context.Context) error {
 	}
 	// The repo server runs it for each revision. The component's copy is not executable.
 	script, err := os.ReadFile(part("share/git-verify-wrapper.sh"))
-	if err := errors.Join(err, os.WriteFile(filepath.Join(home, "git-verify-wrapper.sh"), script, 0o700), //nolint:gosec // a program
+	if err := errors.Join(err, os.WriteFile(filepath.Join(home, "git-verify-wrapper.sh"), script, 0o700),
 		c.WriteKubeconfig(kubeconfig, apiserver.ArgoCDToken)); err != nil {
 		return err
 	}

@@ -257,7 +257,8 @@ func or(text, fallback string) string {
 func timeline(writes []write) string {
 	var text strings.Builder
 	for _, w := range writes {
-		fmt.Fprintf(&text, "%7.2f s  %-18s %s/%s: %s\n", w.at.Sub(writes[0].at).Seconds(), w.writer, w.resource, w.name, w.state)
+		fmt.Fprintf(&text, "%7.2f s  %-18s %s/%s: %s\n", w.at.Sub(writes[0].at).Seconds(), w.writer, w.resource, w.name,
+			w.state)
 	}
 	return text.String()
 }

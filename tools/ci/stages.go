@@ -160,6 +160,10 @@ func full() []Stage {
 			Name: "istio-parts", Make: []string{"istio-parts"}, Needs: []string{"gateway-parts"},
 			After: []string{"keda-parts"}, Alone: true,
 		},
+		Stage{
+			Name: "argocd-parts", Make: []string{"argocd-parts"}, Needs: []string{"gateway-parts"},
+			After: []string{"istio-parts"}, Alone: true,
+		},
 	)
 	for _, s := range ownClusters() {
 		s.Needs, s.After = append(s.Needs, "parts"), append(s.After, "cluster-down")
@@ -202,6 +206,7 @@ func ownClusters() []Stage {
 		{Name: "keda-2.18", Make: []string{"test-keda", "KEDA=2.18.3"}, OwnCluster: true, Needs: []string{"keda-parts"}},
 		{Name: "keda-2.20", Make: []string{"test-keda", "KEDA=2.20.2"}, OwnCluster: true, Needs: []string{"keda-parts"}},
 		{Name: "keda-2.21", Make: []string{"test-keda", "KEDA=2.21.0"}, OwnCluster: true, Needs: []string{"keda-parts"}},
+		{Name: "argocd", Make: []string{"test-argocd"}, Needs: []string{"argocd-parts"}},
 		{Name: "scenarios-1.9", Make: []string{"test-scenarios", "ROLLOUTS=1.9.1"}},
 		{Name: "scenarios-1.10", Make: []string{"test-scenarios", "ROLLOUTS=1.10.1"}},
 		// This stage and release compile for all platforms.

@@ -27,8 +27,8 @@ const (
 	driftInterval = time.Second
 	// uncachedPause is the time between two comparisons of an object that no watch keeps up to date.
 	uncachedPause = time.Minute
-	// firstDriftPause and maxDriftPause limit the requests for a Rollout while another writer reverts each write. The pause
-	// doubles after each request, and starts again after driftMemory without one.
+	// firstDriftPause and maxDriftPause limit the requests for a Rollout while another writer reverts each write. The
+	// pause doubles after each request, and starts again after driftMemory without one.
 	firstDriftPause = 10 * time.Second
 	maxDriftPause   = 5 * time.Minute
 	driftMemory     = 10 * time.Minute
@@ -62,7 +62,9 @@ type driftPause struct {
 }
 
 func newDrift[O kube.State](client *kube.Client, log *slog.Logger) *drift[O] {
-	return &drift[O]{client: client, log: log, expected: map[types.UID]*expectation[O]{}, pauses: map[types.UID]driftPause{}}
+	return &drift[O]{
+		client: client, log: log, expected: map[types.UID]*expectation[O]{}, pauses: map[types.UID]driftPause{},
+	}
 }
 
 // forget ends the comparisons for a Rollout: its objects are about to change.
@@ -150,7 +152,7 @@ func (d *drift[O]) request(ctx context.Context, e *expectation[O], object string
 	if err := d.annotate(ctx, e, object, now); err != nil {
 		d.log.WarnContext(ctx, "another writer has changed an object of a canary: the router corrects it at the next "+
 			"reconcile of the Rollout, which could not be requested", append(attributes, "error", err,
-			"fix", "allow the controller's ServiceAccount to patch rollouts of argoproj.io, or write an annotation of the Rollout")...)
+			"fix", "allow the controller's ServiceAccount to patch rollouts of argoproj.io")...)
 		return
 	}
 	d.log.InfoContext(ctx, "another writer has changed an object of a canary: requested a reconcile", attributes...)

@@ -6,7 +6,7 @@ go 1.26.7
 
 require (
 	github.com/alicebob/miniredis/v2 v2.38.0
-	github.com/argoproj/argo-cd/v3 v3.5.7
+	github.com/argoproj/argo-cd/v3 v3.5.7 // v3.6 requires Go 1.27
 	k8s.io/client-go v0.36.3
 )
 
