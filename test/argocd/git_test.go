@@ -9,31 +9,38 @@ import (
 // weights in Git, and the router writes those of the canary again, long before the controller's resync.
 func TestRouteInGit(t *testing.T) {
 	route, selectors := readRecipe(t, routeRecipe), readRecipe(t, selectorsRecipe)
-	replace := recipe{}
-	replace.SyncPolicy.SyncOptions = []string{"Replace=true"}
+	// As a sync option of the whole Application, it also replaces the Rollout, whose defaults are in no manifest: Argo CD
+	// never finds it Synced.
+	replaced := func(manifest string) string {
+		return strings.Replace(manifest, "kind: HTTPScaledObject\nmetadata: {name: shop}",
+			"kind: HTTPScaledObject\nmetadata: {name: shop, annotations: {argocd.argoproj.io/sync-options: Replace=true}}", 1)
+	}
 	for name, tt := range map[string]struct {
 		router  router
 		how     mode
 		recipes []recipe
+		edit    func(string) string
 	}{
-		"git-csa":         {gatewayAPI, clientSide, []recipe{route}},
-		"git-ssa":         {gatewayAPI, serverSide, []recipe{route, selectors}},
-		"git-ssd":         {gatewayAPI, serverSideDiff, []recipe{route, selectors}},
-		"git-hso-replace": {kedifyHTTP, clientSide, []recipe{replace, selectors}},
+		"git-csa":         {gatewayAPI, clientSide, []recipe{route}, nil},
+		"git-ssa":         {gatewayAPI, serverSide, []recipe{route, selectors}, nil},
+		"git-ssd":         {gatewayAPI, serverSideDiff, []recipe{route, selectors}, nil},
+		"git-hso-replace": {kedifyHTTP, clientSide, nil, replaced},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := start(t, name, tt.how, tt.router, tt.recipes, nil, true)
+			c := start(t, name, tt.how, tt.router, tt.recipes, tt.edit, true)
 			paused := c.pauses[0]
 			c.phase("Paused", paused.step)
 			c.awaitState(paused.state)
 			c.synced()
 			const host = "more.example.com"
-			c.commit("another host", map[string]string{
-				"routing.yaml": strings.NewReplacer("[shop.example.com]", "[shop.example.com, "+host+"]",
-					"- matches: [{path: {type: PathPrefix, value: /}}]",
-					"- timeouts: {request: 5s}\n      matches: [{path: {type: PathPrefix, value: /}}]").Replace(c.object),
-			})
+			changed := strings.NewReplacer("[shop.example.com]", "[shop.example.com, "+host+"]",
+				"- matches: [{path: {type: PathPrefix, value: /}}]",
+				"- timeouts: {request: 5s}\n      matches: [{path: {type: PathPrefix, value: /}}]").Replace(c.object)
+			if tt.edit != nil {
+				changed = tt.edit(changed)
+			}
+			c.commit("another host", map[string]string{"routing.yaml": changed})
 			c.refresh()
 			var reverted, healed write
 			c.await("the canary's weights are written again", func() (bool, string) {
@@ -63,4 +70,3 @@ func TestRouteInGit(t *testing.T) {
 		})
 	}
 }
-
