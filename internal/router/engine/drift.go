@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -25,6 +26,9 @@ const (
 	// driftInterval is the time between two comparisons. An object that differs in two of them has been changed: one that
 	// differs once may be in the middle of a call.
 	driftInterval = time.Second
+	// expectationLifetime is how long objects are compared after a SetWeight: several times the controller's resync. So a
+	// Rollout that was deleted, or that another process handles now, is forgotten.
+	expectationLifetime = time.Hour
 	// uncachedPause is the time between two comparisons of an object that no watch keeps up to date.
 	uncachedPause = time.Minute
 	// firstDriftPause and maxDriftPause limit the requests for a Rollout while another writer reverts each write. The
@@ -51,6 +55,7 @@ type expectation[O kube.State] struct {
 	namespace, name string
 	uid             types.UID
 	targets         []Target[O]
+	since           time.Time // of the SetWeight
 	differs         bool      // in the last comparison
 	next            time.Time // of the next comparison
 }
@@ -81,6 +86,7 @@ func (d *drift[O]) expect(request Request, targets []Target[O]) {
 	defer d.mu.Unlock()
 	d.expected[rollout.UID] = &expectation[O]{
 		namespace: rollout.Namespace, name: rollout.Name, uid: rollout.UID, targets: targets,
+		since: time.Now(),
 	}
 }
 
@@ -102,6 +108,9 @@ func (r *Reconciler[O]) WatchObjects(ctx context.Context) {
 // compareAll compares the objects of all Rollouts.
 func (d *drift[O]) compareAll(ctx context.Context, now time.Time) {
 	d.mu.Lock()
+	maps.DeleteFunc(d.expected, func(_ types.UID, e *expectation[O]) bool {
+		return now.Sub(e.since) > expectationLifetime
+	})
 	expected := maps.Clone(d.expected)
 	maps.DeleteFunc(d.pauses, func(_ types.UID, p driftPause) bool { return now.Sub(p.last) > driftMemory })
 	d.mu.Unlock()
@@ -118,8 +127,16 @@ func (d *drift[O]) compareAll(ctx context.Context, now time.Time) {
 	}
 }
 
-// difference returns the first object that is not as expected; empty if all are, or if none is known.
+// difference returns the first object that is not as expected; empty if all are, or if none is known. A panic is
+// logged: the process serves the calls of all Rollouts.
 func (d *drift[O]) difference(ctx context.Context, e *expectation[O], now time.Time) string {
+	defer func() {
+		if cause := recover(); cause != nil {
+			d.log.ErrorContext(ctx, "panic while comparing objects", "rollout", e.namespace+"/"+e.name,
+				"panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+			e.next = now.Add(expectationLifetime)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, router.CallTimeout)
 	defer cancel()
 	for _, t := range e.targets {

@@ -24,6 +24,7 @@ type sharedRouting struct {
 
 	stored atomic.Uint32
 	reads  atomic.Int32
+	panics atomic.Bool
 	absent bool // no watch keeps the object up to date
 }
 
@@ -46,6 +47,9 @@ type sharedTarget struct {
 
 func (t *sharedTarget) Get(context.Context) (weight, bool, error) {
 	t.routing.reads.Add(1)
+	if t.routing.panics.Load() {
+		panic("a bug")
+	}
 	return weight(t.routing.stored.Load()), !t.routing.absent, nil
 }
 
@@ -119,7 +123,7 @@ func TestDriftRequestsAReconcile(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(w watched) {
 		w.set(20)
-		w.after(time.Hour, 0)
+		w.after(50*time.Minute, 0)
 		w.stored.Store(0)
 		w.after(3*time.Second, 1)
 		w.set(20)
@@ -183,11 +187,37 @@ func TestDriftWithoutAWatch(t *testing.T) {
 		w.absent = true
 		w.set(20)
 		before := w.reads.Load()
-		w.after(time.Hour, 0)
-		if reads := w.reads.Load() - before; reads > 61 {
-			w.t.Errorf("%d reads in an hour", reads)
+		const minutes = 50
+		w.after(minutes*time.Minute, 0)
+		if reads := w.reads.Load() - before; reads > minutes+1 {
+			w.t.Errorf("%d reads in %d minutes", reads, minutes)
 		}
 		w.stored.Store(0)
 		w.after(90*time.Second, 1)
+	})
+}
+
+// TestDriftOfAForgottenRollout: without a call, the objects are compared for an hour only.
+func TestDriftOfAForgottenRollout(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w watched) {
+		w.set(20)
+		w.after(time.Hour+5*time.Second, 0)
+		w.stored.Store(0)
+		w.after(time.Hour, 0)
+	})
+}
+
+// TestDriftAfterAPanic: a panic does not end the process.
+func TestDriftAfterAPanic(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(w watched) {
+		w.set(20)
+		w.panics.Store(true)
+		w.after(time.Minute, 0)
+		w.panics.Store(false)
+		w.set(20)
+		w.stored.Store(0)
+		w.after(3*time.Second, 1)
 	})
 }
