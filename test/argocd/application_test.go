@@ -147,7 +147,7 @@ func newApplication(t *testing.T, name string, how mode, recipes []recipe, files
 // git runs git in the repository.
 func (a *application) git(args ...string) {
 	a.t.Helper()
-	command := exec.CommandContext(a.t.Context(), "git", append([]string{ //nolint:gosec // of the test
+	command := exec.CommandContext(a.t.Context(), "git", append([]string{
 		"-C", a.repository, "-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false",
 	}, args...)...)
 	if out, err := command.CombinedOutput(); err != nil {

@@ -104,7 +104,7 @@ func (w watched) set(weight int32) {
 // after checks the number of requests for a reconcile so far, after a time.
 func (w watched) after(pause time.Duration, want int) {
 	w.t.Helper()
-	time.Sleep(pause) //nolint:forbidigo // in a bubble
+	time.Sleep(pause) // The clock is synctest's.
 	synctest.Wait()
 	requests := w.api.Requests(http.MethodPatch)
 	if len(requests) != want {
@@ -168,7 +168,7 @@ func TestDriftThatReturns(t *testing.T) {
 			w.set(20)
 			w.stored.Store(0)
 			for len(w.api.Requests(http.MethodPatch)) == seen {
-				time.Sleep(time.Second) //nolint:forbidigo // in a bubble
+				time.Sleep(time.Second) // The clock is synctest's.
 				synctest.Wait()
 			}
 			seen++
