@@ -85,7 +85,7 @@ test-argocd: preflight tools-cluster ## [5 min, 9 min more once] run Argo CD aga
 	ARGOCD_PART="$$($(CLUSTER) path argo-cd)" $(API_SERVER) $(GATEWAY_API) \
 		ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rollouts-controller" \
 		ROLLOUTS_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts)/share/install.yaml" \
-		$(COMPILE) $(TESTS) -count=1 -v $(if $(ARGOCD),-run '$(ARGOCD)') ./test/argocd
+		$(COMPILE) $(TESTS) -count=1 -v -parallel=16 $(if $(ARGOCD),-run '$(ARGOCD)') ./test/argocd
 
 .PHONY: test-cluster
 test-cluster: preflight ticket tools-cluster ## [root, 2 min] run the tests of the embedded cluster itself

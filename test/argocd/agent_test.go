@@ -132,6 +132,7 @@ func (a *application) commitOthers() {
 // TestAgentRecipes commits another object five times. Argo CD writes neither the trigger nor the backends that the
 // agent has changed, and the application is Synced.
 func TestAgentRecipes(t *testing.T) {
+	t.Parallel()
 	recipes := []recipe{readRecipe(t, ingressRecipe), readRecipe(t, wiredRecipe), readRecipe(t, triggerRecipe)}
 	for _, how := range []mode{clientSide, serverSide, serverSideDiff} {
 		name := "agent-" + string(how)
@@ -155,6 +156,7 @@ func TestAgentRecipes(t *testing.T) {
 // TestAgentWithoutRecipe proves that the check of TestAgentRecipes can fail. Without a recipe, Argo CD restores the
 // backends. Without ApplyOutOfSyncOnly=true, each of five commits does, and then the agent leaves the objects alone.
 func TestAgentWithoutRecipe(t *testing.T) {
+	t.Parallel()
 	var without []recipe
 	for _, name := range []string{ingressRecipe, wiredRecipe, triggerRecipe} {
 		without = append(without, readRecipe(t, name).withoutOutOfSyncOnly())

@@ -226,6 +226,7 @@ func (c canary) state() string {
 // neither the routing object nor a Service, although another object changes in Git in the middle. At the end, the
 // application is Synced.
 func TestRecipes(t *testing.T) {
+	t.Parallel()
 	route, selectors := readRecipe(t, routeRecipe), readRecipe(t, selectorsRecipe)
 	for name, tt := range map[string]struct {
 		router  router
@@ -293,6 +294,7 @@ func (c canary) check() {
 // TestWithoutRecipe proves that the checks of TestRecipes can fail: Argo CD reverts what the recipe of that mode does
 // not cover.
 func TestWithoutRecipe(t *testing.T) {
+	t.Parallel()
 	route, selectors := readRecipe(t, routeRecipe), readRecipe(t, selectorsRecipe)
 	const services, atRest = "services", "shop-stable=100/shop-canary=0"
 	for name, tt := range map[string]struct {
@@ -310,7 +312,9 @@ func TestWithoutRecipe(t *testing.T) {
 			gatewayAPI, serverSide, []recipe{byLabel(t), selectors}, nil, gatewayAPI.resource, atRest, false,
 		},
 		"no-defaults-ssa": {
-			gatewayAPI, serverSide, []recipe{route, selectors}, withoutDefaults, gatewayAPI.resource, atRest,
+			gatewayAPI, serverSide,
+			[]recipe{route, selectors},
+			withoutDefaults, gatewayAPI.resource, atRest,
 			false,
 		},
 		"selectors-ssa": {gatewayAPI, serverSide, []recipe{route}, nil, services, "hash none", false},
@@ -319,7 +323,9 @@ func TestWithoutRecipe(t *testing.T) {
 			gatewayAPI, clientSide, []recipe{route.withoutOutOfSyncOnly()}, nil, gatewayAPI.resource, atRest, true,
 		},
 		"all-ssa": {
-			gatewayAPI, serverSide, []recipe{route.withoutOutOfSyncOnly(), selectors.withoutOutOfSyncOnly()}, nil, services,
+			gatewayAPI, serverSide,
+			[]recipe{route.withoutOutOfSyncOnly(), selectors.withoutOutOfSyncOnly()},
+			nil, services,
 			"hash none", true,
 		},
 		"selectors-hso-ssa": {kedifyHTTP, serverSide, nil, nil, services, "hash none", false},

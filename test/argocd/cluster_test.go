@@ -178,8 +178,10 @@ func (c *cluster) startAgent(ctx context.Context) error {
 // startArgoCD starts Redis, the repo server and the application controller.
 func (c *cluster) startArgoCD(ctx context.Context) error {
 	home := filepath.Join(c.folder, "argocd")
-	paths := []string{"HOME", "TMPDIR", "ARGOCD_TLS_DATA_PATH", "ARGOCD_SSH_DATA_PATH", "ARGOCD_GNUPGHOME",
-		"ARGOCD_GPG_DATA_PATH", "ARGOCD_PLUGINSOCKFILEPATH"}
+	paths := []string{
+		"HOME", "TMPDIR", "ARGOCD_TLS_DATA_PATH", "ARGOCD_SSH_DATA_PATH", "ARGOCD_GNUPGHOME",
+		"ARGOCD_GPG_DATA_PATH", "ARGOCD_PLUGINSOCKFILEPATH",
+	}
 	kubeconfig := filepath.Join(c.folder, "kubeconfig-argocd")
 	environment := []string{
 		"ARGOCD_FAKE_IN_CLUSTER=true", "ARGOCD_GPG_ENABLED=false", "KUBECONFIG=" + kubeconfig,

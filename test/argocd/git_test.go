@@ -8,6 +8,7 @@ import (
 // TestRouteInGit changes the routing object in Git during a pause without a duration. Argo CD writes it with the
 // weights in Git, and the router writes those of the canary again, long before the controller's resync.
 func TestRouteInGit(t *testing.T) {
+	t.Parallel()
 	route, selectors := readRecipe(t, routeRecipe), readRecipe(t, selectorsRecipe)
 	// As a sync option of the whole Application, it also replaces the Rollout, whose defaults are in no manifest: Argo CD
 	// never finds it Synced.
@@ -57,7 +58,7 @@ func TestRouteInGit(t *testing.T) {
 			})
 			c.phase("Paused", paused.step)
 			c.synced()
-			live := c.live(c.router.api, c.resource)
+			live := c.live(c.api, c.resource)
 			isApplied := strings.Contains(live, host)
 			if c.resource == gatewayAPI.resource {
 				isApplied = isApplied && strings.Contains(live, `"timeouts":{"request":"5s"}`)
