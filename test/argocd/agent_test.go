@@ -103,13 +103,18 @@ func (a *application) backends() string {
 	return states["ingresses"] + ", " + states["httproutes"]
 }
 
-// reverted returns the writes of Argo CD that have restored a backend or the trigger after the agent's first write.
-func (a *application) reverted() []write {
-	writes := a.writes()
-	begin := slices.IndexFunc(writes, func(w write) bool { return strings.Contains(w.state, "kedify-proxy") })
-	return slices.DeleteFunc(slices.Clone(writes[max(begin, 0):]), func(w write) bool {
-		return w.writer != argoCD || w.resource == "configmaps"
-	})
+// reverted returns the writes of Argo CD to objects that the agent has changed before.
+func (a *application) reverted() (found []write) {
+	changed := map[string]bool{}
+	for _, w := range a.writes() {
+		switch {
+		case w.writer == agentName:
+			changed[w.resource] = true
+		case w.writer == argoCD && changed[w.resource]:
+			found = append(found, w)
+		}
+	}
+	return found
 }
 
 // commits is the number of commits after which the agent would leave an object alone that each of them restores.

@@ -20,6 +20,8 @@ import (
 const (
 	argoCD   = "argocd-controller"
 	rollouts = "rollouts" // the Argo Rollouts controller with its plugins
+	// agentName is the agent's.
+	agentName = "kedify-http-agent"
 )
 
 // auditPolicy logs what is written to the objects that Git and others change.
