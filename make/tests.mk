@@ -20,7 +20,7 @@ SHUFFLED = $(if $(SHUFFLE),-shuffle=$(SHUFFLE))
 # start built programs, as users do. The longest come first.
 INSIDE  := envoy agent apiserver xds counts feature plugin
 LONGEST := wrongsetups cli scenarios held controller refusals
-OUTSIDE  = $(LONGEST) $(filter-out kit load $(INSIDE) $(LONGEST),$(notdir $(patsubst %/,%,$(wildcard test/*/))))
+OUTSIDE  = $(LONGEST) $(filter-out kit load argocd $(INSIDE) $(LONGEST),$(notdir $(patsubst %/,%,$(wildcard test/*/))))
 # The newest Argo Rollouts controller, and the one of the previous minor version.
 CONTROLLERS = ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rollouts-controller" \
 	ROLLOUTS_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts)/share/install.yaml" \
@@ -63,8 +63,9 @@ one = $(if $(filter e2e/suites/%,$(1)),$(MAKE) --no-print-directory tools-cluste
 	$(if $(filter test/kit/% test/load/%,$(1)),$(RACE) $(ONE) ./$(1),\
 	$(if $(filter $(INSIDE:%=test/%),$(1)),$(MAKE) --no-print-directory tested-parts && $(PARTS_ENV) $(RACE) $(ONE) ./$(1),\
 	$(if $(filter test/chart,$(1)),$(MAKE) --no-print-directory $(HELM) && $(HELM_ENV) $(COMPILE) $(TESTS) $(ONE) ./$(1),\
+	$(if $(filter test/argocd,$(1)),$(MAKE) --no-print-directory test-argocd ARGOCD='$(RUN)',\
 	$(if $(filter test/%,$(1)),$(MAKE) --no-print-directory tested-parts $(if $(filter test/helm,$(1)),$(HELM)) && $(PARTS_ENV) $(HELM_ENV) $(COMPILE) $(TESTS) $(ONE) ./$(1),\
-	$(RACE) $(ONE) ./$(1)))))))
+	$(RACE) $(ONE) ./$(1))))))))
 
 # The only version of Argo Rollouts, such as 1.9.1, for all scenarios. Without it the newest one runs all of them, and
 # the previous one runs a few.
@@ -78,6 +79,17 @@ OTHER_CONTROLLER = $(if $(filter 1.9.3 1.10.2,$(ROLLOUTS)),ROLLOUTS_OTHER_CONTRO
 test-scenarios: preflight tools-cluster ## [3 min] run the scenarios of Rollouts with the real controller, and print every stored weight (ROLLOUTS=1.9.1, 1.9.3, 1.10.1, 1.10.2)
 	$(CLUSTER) build --with argo-rollouts-v1.9.1
 	$(API_SERVER) $(CONTROLLERS) $(OTHER_CONTROLLER) $(GATEWAY_API) ROLLOUTS="$(ROLLOUTS)" $(RACE) -shuffle=on -v -timeout 30m ./test/scenarios
+
+# Which tests: TestRecipes, TestWithoutRecipe, TestRouteInGit, TestAgentRecipes or TestAgentWithoutRecipe.
+ARGOCD ?=
+
+.PHONY: test-argocd
+test-argocd: preflight tools-cluster ## [5 min, 9 min more once] run Argo CD against canaries and the agent, with the recipes of the pages, and print who wrote what (ARGOCD=TestRecipes)
+	$(CLUSTER) build
+	ARGOCD_PART="$$($(CLUSTER) path argo-cd)" $(API_SERVER) $(GATEWAY_API) \
+		ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rollouts-controller" \
+		ROLLOUTS_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts)/share/install.yaml" \
+		$(COMPILE) $(TESTS) -count=1 -v -parallel=16 $(if $(ARGOCD),-run '$(ARGOCD)') ./test/argocd
 
 .PHONY: test-cluster
 test-cluster: preflight ticket tools-cluster ## [root, 2 min] run the tests of the embedded cluster itself

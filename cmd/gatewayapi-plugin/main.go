@@ -32,7 +32,9 @@ func main() {
 		NewRouter: func(ctx context.Context, env command.Environment) router.Router {
 			client := gatewayapi.NewClient(env.Config)
 			go client.Watch(ctx, env.Log)
-			return gatewayapi.New(client, namespaces, env.Log)
+			gateways := gatewayapi.New(client, namespaces, env.Log)
+			go gateways.WatchObjects(ctx)
+			return gateways
 		},
 	}
 	os.Exit(program.Run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr))

@@ -36,7 +36,9 @@ func main() {
 		NewRouter: func(ctx context.Context, env command.Environment) router.Router {
 			client := httpso.NewClient(env.Config)
 			go client.Watch(ctx, env.Log)
-			return httpso.New(client, interceptors, env.Log)
+			scaledObjects := httpso.New(client, interceptors, env.Log)
+			go scaledObjects.WatchObjects(ctx)
+			return scaledObjects
 		},
 	}
 	os.Exit(program.Run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr))

@@ -30,6 +30,8 @@ const (
 	// not look like a release.
 	IstioVersion = "v0.0.0-20260827124520-eed52ebb66ad"
 	IstioTag     = "1.31-dev-eed52ebb66ad"
+
+	ArgoCDVersion = "v3.5.7"
 )
 
 // The names of the components that are built only on demand.
@@ -53,6 +55,9 @@ const (
 	ContourComponent = "contour"
 	// IstioComponent contains istiod, the agent of its proxies, and the objects of its Helm charts.
 	IstioComponent = "istio"
+	// ArgoCDComponent contains Argo CD's application controller and repo server, its CRDs and a script that it runs. It is
+	// for tests: no cluster runs it.
+	ArgoCDComponent = "argo-cd"
 	// OldRolloutsComponent contains the controller of the previous minor version and its install.yaml.
 	OldRolloutsComponent = "argo-rollouts-" + OldRolloutsVersion
 	// QEMUComponent runs programs for other processors: usr/bin/qemu-aarch64, or qemu-aarch64-static in older packages.
@@ -197,6 +202,7 @@ func OnDemand(modules, release string) []Component {
 		},
 		contour(folder(ContourComponent)),
 		istio(folder(IstioComponent)),
+		argoCD(folder(ArgoCDComponent)),
 		rollouts(folder(OldRolloutsComponent), OldRolloutsVersion),
 		{QEMUComponent, 20 * time.Second, DebianPackages{Release: release, Names: []string{qemuUser(release)}}},
 		{ApacheBenchComponent, 5 * time.Second, DebianPackages{Release: release, Names: apacheBench(release)}},
@@ -280,6 +286,22 @@ func contour(dir string) Component {
 		Stamps:   []Stamp{{Variable: module + "/internal/build.Version", Module: module}},
 		Module:   module,
 		Copies:   map[string]string{"examples/contour": "share/manifests"},
+	}}
+}
+
+// argoCD is one program that is each of its processes, with a server of the protocol of Redis.
+func argoCD(dir string) Component {
+	const module = "github.com/argoproj/argo-cd/v3"
+	return Component{ArgoCDComponent, 12 * time.Minute, GoTools{
+		Dir:      dir,
+		Packages: []string{"."},
+		Output:   "argo-cd",
+		Stamps:   []Stamp{{Variable: module + "/common.version", Module: module, Bare: true}},
+		Module:   module,
+		Copies: map[string]string{
+			"manifests/crds":             "share/crds",
+			"hack/git-verify-wrapper.sh": "share/git-verify-wrapper.sh",
+		},
 	}}
 }
 

@@ -20,6 +20,7 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		{"keda", "github.com/kedacore/keda/v2", KEDAVersion},
 		{"contour", "github.com/projectcontour/contour", ContourVersion},
 		{"istio", "istio.io/istio", IstioVersion},
+		{"argo-cd", "github.com/argoproj/argo-cd/v3", ArgoCDVersion},
 	}
 	for _, version := range PatchedRolloutsVersions() {
 		tests = append(tests,

@@ -36,7 +36,7 @@ func TestModulesThatShareLibrariesPinThemAlike(t *testing.T) {
 		},
 		{
 			name: "Kubernetes 1.36",
-			dirs: []string{folder("envoy-gateway"), filepath.Join(repo, "tools", "fluxapply"), folder("istio")},
+			dirs: []string{folder("envoy-gateway"), filepath.Join(repo, "tools", "fluxapply"), folder("istio"), folder("argo-cd")},
 		},
 	}
 	for _, tt := range tests {

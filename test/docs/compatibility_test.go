@@ -27,6 +27,7 @@ func pins() map[string][2]string {
 		"Envoy Gateway":      {components + "*/go.mod", module("github.com/envoyproxy/gateway")},
 		"Traefik":            {"localcluster/build/components.go", constant("TraefikVersion")},
 		"Contour":            {components + "*/go.mod", module("github.com/projectcontour/contour")},
+		"Argo CD":            {components + "*/go.mod", module("github.com/argoproj/argo-cd/v3")},
 		"Helm":               {"tools/helm/go.mod", module("helm.sh/helm/v4")},
 		"Krew":               {"tools/krew/go.mod", module("sigs.k8s.io/krew")},
 		"client-go":          {"go.mod", module("k8s.io/client-go")},

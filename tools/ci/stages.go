@@ -164,6 +164,10 @@ func full() []Stage {
 			Name: "kubernetes-parts", Make: []string{"parts", "KUBERNETES=1.37.2"}, Needs: []string{"parts"},
 			After: []string{"istio-parts"}, Alone: true,
 		},
+		Stage{
+			Name: "argocd-parts", Make: []string{"argocd-parts"}, Needs: []string{"gateway-parts"},
+			After: []string{"kubernetes-parts"}, Alone: true,
+		},
 	)
 	for _, s := range ownClusters() {
 		s.Needs, s.After = append(s.Needs, "parts"), append(s.After, "cluster-down")
@@ -214,6 +218,7 @@ func ownClusters() []Stage {
 			Name: "zero-1.37", OwnCluster: true, Needs: []string{"kubernetes-parts"},
 			Make: []string{"test-zero", "KUBERNETES=1.37.2"},
 		},
+		{Name: "argocd", Make: []string{"test-argocd"}, Needs: []string{"argocd-parts"}},
 		{Name: "scenarios-1.9", Make: []string{"test-scenarios", "ROLLOUTS=1.9.1"}},
 		{Name: "scenarios-1.10", Make: []string{"test-scenarios", "ROLLOUTS=1.10.1"}},
 		// Their controllers require a newer Go, which is downloaded.

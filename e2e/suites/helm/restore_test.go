@@ -24,6 +24,9 @@ func TestRestore(t *testing.T) {
 	}
 	before := e.inventory(t)
 	shop := e.deployShop(t)
+	// kubectl create, which restores, would change the annotation of kubectl apply.
+	shop.Do(t, "annotate", "ingress", "--all", "kubectl.kubernetes.io/last-applied-configuration-")
+	shop.before = shop.ingresses(t)
 	var saved backup
 	step(t, "applications with wired Ingresses and a canary at 20 %", func(t *testing.T) {
 		t.Helper()

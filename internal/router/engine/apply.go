@@ -36,13 +36,18 @@ func forEachTarget[O kube.State](targets []Target[O], do func(i int, t Target[O]
 
 // apply brings the Rollout's objects to the request. It writes nothing unless every object has a valid plan, except for
 // an idle request: an invalid object must not keep traffic on the canary through the others. Each error names its
-// object.
+// object. Afterwards, the objects of an active Rollout are compared with what was written: see drift.
 func (r *Reconciler[O]) apply(ctx context.Context, request Request, config Configuration[O]) error {
+	r.drift.forget(request.Rollout)
 	targets, err := config.Targets(ctx, request)
 	if err != nil && !request.IsIdle() {
 		return err
 	}
-	return Join(err, r.applyTargets(ctx, request, targets), r.release(ctx, request, config, targets))
+	err = Join(err, r.applyTargets(ctx, request, targets), r.release(ctx, request, config, targets))
+	if err == nil && request.SetsWeights && !request.IsIdle() {
+		r.drift.expect(request, targets)
+	}
+	return err
 }
 
 // applyTargets is apply for these targets.

@@ -18,6 +18,7 @@ type Reconciler[O kube.State] struct {
 	removals   *router.RemovalTracker
 	events     *rollouts.EventRecorder
 	promotions *rollouts.PromotionGate
+	drift      *drift[O]
 	log        *slog.Logger
 }
 
@@ -28,7 +29,8 @@ func New[O kube.State](routing Routing[O], client *kube.Client, component string
 	return &Reconciler[O]{
 		routing: routing, configs: NewConfigCache(routing.Type, routing.Configure),
 		waits: kube.NewWaits(), removals: router.NewRemovalTracker(),
-		events: events, promotions: rollouts.NewPromotionGate(client, events), log: log,
+		events: events, promotions: rollouts.NewPromotionGate(client, events), drift: newDrift[O](client, log),
+		log: log,
 	}
 }
 

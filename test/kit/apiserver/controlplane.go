@@ -59,6 +59,9 @@ const (
 	AgentToken = "agent"
 	// KEDAToken is the token of the operator's ServiceAccount of KEDA, keda-operator in the namespace keda.
 	KEDAToken = "keda-operator"
+	// ArgoCDToken is the token of the ServiceAccount of Argo CD's application controller, argocd-application-controller
+	// in the namespace argocd.
+	ArgoCDToken = "argocd"
 	// UnprivilegedToken is the token of the ServiceAccount unprivileged in namespace default. No manifest binds a role
 	// to it.
 	UnprivilegedToken = "unprivileged"
@@ -239,6 +242,7 @@ func (c *ControlPlane) writeIdentities() error {
 		serviceAccount(ScalerToken, "keda", "kedify-http-scaler") +
 		serviceAccount(AgentToken, "keda", "kedify-http-agent") +
 		serviceAccount(KEDAToken, "keda", "keda-operator") +
+		serviceAccount(ArgoCDToken, "argocd", "argocd-application-controller") +
 		serviceAccount(UnprivilegedToken, "default", "unprivileged")
 	return errors.Join(
 		os.WriteFile(c.path("sa.key"), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: encoded}), 0o600),
