@@ -37,6 +37,10 @@ gateway-parts: preflight tools-cluster ## [8 min once] build what uses newer lib
 istio-parts: preflight tools-cluster ## [3 min once] build Istio, which shares most libraries with gateway-parts
 	$(CLUSTER) path istio
 
+.PHONY: contour-parts
+contour-parts: preflight tools-cluster ## [3 min once] build Contour
+	$(CLUSTER) path contour
+
 fluxapply = $(COMPILE) $(GREED) go -C tools/fluxapply build -buildvcs=false -ldflags='-s -w' -o $(CLUSTER_BIN)/fluxapply .
 
 # The cluster that the suites share in CI, with all of their requirements.

@@ -160,6 +160,10 @@ func full() []Stage {
 			Name: "istio-parts", Make: []string{"istio-parts"}, Needs: []string{"gateway-parts"},
 			After: []string{"keda-parts"}, Alone: true,
 		},
+		Stage{
+			Name: "contour-parts", Make: []string{"contour-parts"}, Needs: []string{"parts"},
+			After: []string{"istio-parts"}, Alone: true,
+		},
 	)
 	for _, s := range ownClusters() {
 		s.Needs, s.After = append(s.Needs, "parts"), append(s.After, "cluster-down")
@@ -182,7 +186,11 @@ func ownClusters() []Stage {
 		},
 		{
 			Name: "autowire-contour", Make: []string{"test-autowire", "AUTOWIRE=TestAutowire", "INGRESS=contour"},
-			OwnCluster: true,
+			OwnCluster: true, Needs: []string{"contour-parts"},
+		},
+		{
+			Name: "gateway-contour", Make: []string{"test-gateway", "GATEWAY=contour"}, OwnCluster: true,
+			Needs: []string{"contour-parts"},
 		},
 		{
 			Name: "gateway-istio", Make: []string{"test-gateway", "GATEWAY=istio"}, OwnCluster: true,

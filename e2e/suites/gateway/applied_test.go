@@ -1,0 +1,273 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kedify/argo-rollouts-plugin/e2e/kube"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+)
+
+// inspector reads the configuration that the proxy in front of a guide's app applies.
+type inspector struct {
+	// find are the arguments of `kubectl get` for the object with the proxy's Pod, port that of the interface in this Pod,
+	// and path that of the configuration.
+	find       []string
+	port, path string
+	// parse returns the splits in the configuration of a route's proxy.
+	parse func(text []byte, r route) ([]split, error)
+}
+
+// split are the weights of a rule in the configuration of a proxy.
+type split struct {
+	weights map[string]int // by the names of the Services
+	// since is when the proxy applied them; zero if its configuration does not contain that.
+	since time.Time
+}
+
+// appliedSince returns the split with this weight for the canary Service.
+func appliedSince(splits []split, stable, canary string, weight int) (found split, ok bool) {
+	for _, s := range splits {
+		if s.weights[stable] == 100-weight && s.weights[canary] == weight {
+			return s, true
+		}
+	}
+	return split{}, false
+}
+
+// inspect forwards a port to the interface of the proxy until the test ends.
+func (c *guideRun) inspect(t *testing.T) {
+	t.Helper()
+	object := c.do(t, append([]string{"kubectl", "get", "-o", "name"}, c.proxy.inspector.find...)...)
+	object, _, _ = strings.Cut(object, "\n")
+	namespace := c.proxy.inspector.find[1]
+	ctx, cancel := context.WithCancel(t.Context())
+	var forwards sync.WaitGroup
+	forwards.Go(func() {
+		kube.Forward(ctx, c.runner, &c.admin, "kubectl", "-n", namespace, "port-forward", object, ":"+c.proxy.inspector.port)
+	})
+	t.Cleanup(func() { cancel(); forwards.Wait() })
+}
+
+// errInspect means that a proxy did not return its configuration.
+var errInspect = errors.New("the proxy did not return its configuration")
+
+// splits reads the splits that the proxy applies.
+func (c *guideRun) splits(ctx context.Context) ([]split, error) {
+	address := c.admin.Get()
+	if address == "" {
+		return nil, fmt.Errorf("%w: no port is forwarded yet", errInspect)
+	}
+	ctx, cancel := context.WithTimeout(ctx, await.Patience())
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+c.proxy.inspector.path, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("%w: %s", errInspect, response.Status), err)
+	}
+	return c.proxy.inspector.parse(text, c.seen.Get())
+}
+
+// applied waits until the proxy applies a weight, and describes how long after a moment it did. Without a time in the
+// proxy's configuration, that is how long after the moment it was read. It gives up when the route has another weight.
+func (c *guideRun) applied(t *testing.T, weight int, moment time.Time) string {
+	t.Helper()
+	var found split
+	var ok bool
+	var err error
+	await.Described(t, fmt.Sprintf("the proxy to apply weight %d", weight), func() bool {
+		var all []split
+		all, err = c.splits(t.Context())
+		found, ok = appliedSince(all, c.stable, c.canary, weight)
+		return ok || !c.hasWeight(weight)
+	}, func() string { return fmt.Sprintf("%v; %s", err, c.state()) })
+	switch {
+	case !ok:
+		return fmt.Sprintf("never seen (%v)", err)
+	case found.since.IsZero():
+		return fmt.Sprintf("at most %s after its acceptance", time.Since(moment).Round(time.Millisecond))
+	default:
+		return fmt.Sprintf("%s after its acceptance", found.since.Sub(moment).Round(time.Millisecond))
+	}
+}
+
+// envoyRoutes is the path of the routes in Envoy's administration interface, with the times of their updates.
+const envoyRoutes = "/config_dump?resource=dynamic_route_configs"
+
+// routeSplits returns a parser for envoyRoutes. service returns the name of a cluster's Service.
+func routeSplits(service func(cluster string) string) func(text []byte, r route) ([]split, error) {
+	return func(text []byte, _ route) ([]split, error) {
+		var dump struct {
+			Configs []struct {
+				// LastUpdated is when Envoy's main thread applied the configuration. Its workers follow within milliseconds.
+				LastUpdated time.Time `json:"last_updated"`
+				RouteConfig struct {
+					VirtualHosts []struct {
+						Routes []struct {
+							Route struct {
+								Cluster          string `json:"cluster"`
+								WeightedClusters struct {
+									Clusters []struct {
+										Name   string `json:"name"`
+										Weight int    `json:"weight"`
+									} `json:"clusters"`
+								} `json:"weighted_clusters"`
+							} `json:"route"`
+						} `json:"routes"`
+					} `json:"virtual_hosts"`
+				} `json:"route_config"`
+			} `json:"configs"`
+		}
+		if err := json.Unmarshal(text, &dump); err != nil {
+			return nil, fmt.Errorf("read Envoy's routes: %w", err)
+		}
+		var all []split
+		for _, config := range dump.Configs {
+			for _, host := range config.RouteConfig.VirtualHosts {
+				for _, r := range host.Routes {
+					weights := map[string]int{service(r.Route.Cluster): 100} // a backend without weight is omitted
+					for _, cluster := range r.Route.WeightedClusters.Clusters {
+						weights[service(cluster.Name)] = cluster.Weight
+					}
+					all = append(all, split{weights, config.LastUpdated})
+				}
+			}
+		}
+		return all, nil
+	}
+}
+
+// envoyEndpoints is the path of the endpoints in Envoy's administration interface.
+const envoyEndpoints = "/config_dump?include_eds&resource=dynamic_endpoint_configs"
+
+// endpointSplits parses envoyEndpoints of Envoy Gateway, which has one cluster for all Services of a rule. The locality
+// of an endpoint ends with the numbers of the rule and of the backend in the route.
+func endpointSplits(text []byte, r route) ([]split, error) {
+	var dump struct {
+		Configs []struct {
+			EndpointConfig struct {
+				Endpoints []struct {
+					Locality struct {
+						Region string `json:"region"`
+					} `json:"locality"`
+					Weight int `json:"load_balancing_weight"`
+				} `json:"endpoints"`
+			} `json:"endpoint_config"`
+		} `json:"configs"`
+	}
+	if err := json.Unmarshal(text, &dump); err != nil {
+		return nil, fmt.Errorf("read Envoy's endpoints: %w", err)
+	}
+	pattern := regexp.MustCompile(`/` + regexp.QuoteMeta(r.Metadata.Name) + `/rule/(\d+)/backend/(\d+)$`)
+	var all []split
+	for _, config := range dump.Configs {
+		weights := map[string]int{}
+		for _, endpoints := range config.EndpointConfig.Endpoints {
+			match := pattern.FindStringSubmatch(endpoints.Locality.Region)
+			if match == nil {
+				continue
+			}
+			rule, _ := strconv.Atoi(match[1]) // digits
+			backend, _ := strconv.Atoi(match[2])
+			if rule < len(r.Spec.Rules) && backend < len(r.Spec.Rules[rule].BackendRefs) {
+				weights[r.Spec.Rules[rule].BackendRefs[backend].Name] = endpoints.Weight
+			}
+		}
+		if len(weights) == 1 { // it has the weight of the route, or of an only backend, and receives all requests
+			for name := range weights {
+				weights[name] = 100
+			}
+		}
+		all = append(all, split{weights: weights})
+	}
+	return all, nil
+}
+
+// traefikServices is the path of the services in Traefik's API.
+const traefikServices = "/api/http/services?per_page=1000"
+
+// serviceSplits parses traefikServices. The name of a child contains those of its Service's namespace, of the Service,
+// and of the port.
+func serviceSplits(text []byte, r route) ([]split, error) {
+	var services []struct {
+		Weighted struct {
+			Services []struct {
+				Name   string `json:"name"`
+				Weight int    `json:"weight"`
+			} `json:"services"`
+		} `json:"weighted"`
+	}
+	if err := json.Unmarshal(text, &services); err != nil {
+		return nil, fmt.Errorf("read Traefik's services: %w", err)
+	}
+	var all []split
+	for _, service := range services {
+		weights := map[string]int{}
+		for _, child := range service.Weighted.Services {
+			for _, rule := range r.Spec.Rules {
+				for _, backend := range rule.BackendRefs {
+					if strings.HasPrefix(child.Name, "default-"+backend.Name+"-") {
+						weights[backend.Name] = child.Weight
+					}
+				}
+			}
+		}
+		all = append(all, split{weights: weights})
+	}
+	return all, nil
+}
+
+// The inspectors by implementation. Envoy Gateway's deployments have a hash in their names.
+func envoyGatewayInspector(gateway string) *inspector {
+	return &inspector{
+		find: []string{"-n", "envoy-gateway-system", "pods", "-l", "gateway.envoyproxy.io/owning-gateway-name=" + gateway},
+		port: "19000", path: envoyEndpoints, parse: endpointSplits,
+	}
+}
+
+func istioInspector(namespace, gateway string) *inspector {
+	return &inspector{
+		find: []string{"-n", namespace, "deployment", gateway + "-istio"}, port: "15000", path: envoyRoutes,
+		// The clusters have names such as "outbound|80||my-app-stable.default.svc.cluster.local".
+		parse: routeSplits(func(cluster string) string {
+			service, _, _ := strings.Cut(cluster[strings.LastIndex(cluster, "|")+1:], ".")
+			return service
+		}),
+	}
+}
+
+func contourInspector(namespace, gateway string) *inspector {
+	return &inspector{
+		find: []string{"-n", namespace, "daemonset", "envoy-" + gateway}, port: "9001", path: envoyRoutes,
+		// The clusters have names such as "default/my-app-stable/80/da39a3ee5e".
+		parse: routeSplits(func(cluster string) string {
+			_, rest, _ := strings.Cut(cluster, "/")
+			service, _, _ := strings.Cut(rest, "/")
+			return service
+		}),
+	}
+}
+
+func traefikInspector() *inspector {
+	return &inspector{
+		find: []string{"-n", "traefik", "deployment", "traefik"}, port: "8080", path: traefikServices, parse: serviceSplits,
+	}
+}

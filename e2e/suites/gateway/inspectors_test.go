@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+)
+
+// guideRoute is the route of a guide in progress: a rule with both Services, and one for testers.
+func guideRoute(t *testing.T) route {
+	t.Helper()
+	var r route
+	err := json.Unmarshal([]byte(`{"metadata": {"name": "my-app-route"}, "spec": {"rules": [
+		{"backendRefs": [{"name": "my-app-stable", "weight": 75}, {"name": "my-app-canary", "weight": 25}]},
+		{"backendRefs": [{"name": "my-app-canary", "weight": 1}]}]}}`), &r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestInspectorsReadWeights(t *testing.T) {
+	updated := time.Date(2026, 11, 28, 10, 0, 0, 250_000_000, time.UTC)
+	for name, tt := range map[string]struct {
+		inspector *inspector
+		text      string
+		since     time.Time
+	}{
+		"Istio": {istioInspector("istio-ingress", "my-gateway"), `{"configs": [{"last_updated": "2026-11-28T10:00:00.250Z",
+			"route_config": {"virtual_hosts": [{"routes": [
+			{"route": {"cluster": "outbound|80||my-app-canary.default.svc.cluster.local"}},
+			{"route": {"weighted_clusters": {"clusters": [
+				{"name": "outbound|80||my-app-stable.default.svc.cluster.local", "weight": 75},
+				{"name": "outbound|80||my-app-canary.default.svc.cluster.local", "weight": 25}]}}},
+			{"route": {"cluster": "outbound|80||other-stable.default.svc.cluster.local"}}]}]}}]}`, updated},
+		"Contour": {contourInspector("istio-ingress", "my-gateway"), `{"configs": [{"last_updated": "2026-11-28T10:00:00.250Z",
+			"route_config": {"virtual_hosts": [{"routes": [
+			{"route": {"cluster": "default/my-app-canary/80/da39a3ee5e"}},
+			{"route": {"weighted_clusters": {"clusters": [
+				{"name": "default/my-app-stable/80/da39a3ee5e", "weight": 75},
+				{"name": "default/my-app-canary/80/da39a3ee5e", "weight": 25}]}}},
+			{"route": {"cluster": "default/other-stable/80/da39a3ee5e"}}]}]}}]}`, updated},
+		"Envoy Gateway": {envoyGatewayInspector("my-gateway"), `{"configs": [
+			{"endpoint_config": {"endpoints": [
+				{"locality": {"region": "httproute/default/my-app-route/rule/1/backend/0"}, "load_balancing_weight": 1}]}},
+			{"endpoint_config": {"endpoints": [
+				{"locality": {"region": "httproute/default/my-app-route/rule/0/backend/0"}, "load_balancing_weight": 75},
+				{"locality": {"region": "httproute/default/my-app-route/rule/0/backend/1"}, "load_balancing_weight": 25}]}},
+			{"endpoint_config": {"endpoints": [
+				{"locality": {"region": "httproute/default/other/rule/0/backend/0"}, "load_balancing_weight": 1}]}}]}`,
+			time.Time{}},
+		"Traefik": {traefikInspector(), `[{"loadBalancer": {}},
+			{"weighted": {"services": [{"name": "default-my-app-canary-80", "weight": 1}]}},
+			{"weighted": {"services": [{"name": "default-my-app-stable-80", "weight": 75},
+				{"name": "default-my-app-canary-80", "weight": 25}]}}]`, time.Time{}},
+	} {
+		splits, err := tt.inspector.parse([]byte(tt.text), guideRoute(t))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for weight, want := range map[int]bool{25: true, 50: false, 0: false} {
+			found, ok := appliedSince(splits, "my-app-stable", "my-app-canary", weight)
+			if ok != want || ok && !found.since.Equal(tt.since) {
+				t.Errorf("%s at %d: %v since %s", name, weight, ok, found.since)
+			}
+		}
+	}
+}
+
+// Without a weight for the canary, a proxy may have the stable Service only.
+func TestInspectorsReadWeightZero(t *testing.T) {
+	for name, tt := range map[string]struct {
+		inspector *inspector
+		text      string
+	}{
+		"Istio": {istioInspector("istio-ingress", "my-gateway"), `{"configs": [{"route_config": {"virtual_hosts": [{"routes": [
+			{"route": {"cluster": "outbound|80||my-app-stable.default.svc.cluster.local"}}]}]}}]}`},
+		"Contour": {contourInspector("istio-ingress", "my-gateway"), `{"configs": [{"route_config": {"virtual_hosts": [{"routes": [
+			{"route": {"weighted_clusters": {"clusters": [
+				{"name": "default/my-app-stable/80/da39a3ee5e", "weight": 100},
+				{"name": "default/my-app-canary/80/da39a3ee5e"}]}}}]}]}}]}`},
+		"Envoy Gateway": {envoyGatewayInspector("my-gateway"), `{"configs": [{"endpoint_config": {"endpoints": [
+			{"locality": {"region": "httproute/default/my-app-route/rule/0/backend/0"}, "load_balancing_weight": 1}]}}]}`},
+		"Traefik": {traefikInspector(), `[{"weighted": {"services": [{"name": "default-my-app-stable-80", "weight": 100},
+			{"name": "default-my-app-canary-80", "weight": 0}]}}]`},
+	} {
+		splits, err := tt.inspector.parse([]byte(tt.text), guideRoute(t))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, ok := appliedSince(splits, "my-app-stable", "my-app-canary", 0); !ok {
+			t.Errorf("%s: weight 0 is not read from %v", name, splits)
+		}
+		if _, ok := appliedSince(splits, "my-app-stable", "my-app-canary", 25); ok {
+			t.Errorf("%s: weight 25 is read from %v", name, splits)
+		}
+	}
+}
