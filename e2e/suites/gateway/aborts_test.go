@@ -12,7 +12,9 @@ const abortsEach = 8
 
 // testAborts measures how long after an abort the canary still receives requests.
 func testAborts(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest
-	startAborts(t, w, p).measureAborts(t, "default settings")
+	c := startAborts(t, w, p)
+	c.measureAborts(t, "default settings")
+	c.checkUpdates(t)
 }
 
 // startAborts starts guide my-app with canaries that pause at 50 %.

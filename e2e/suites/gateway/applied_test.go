@@ -26,6 +26,8 @@ type inspector struct {
 	port, path string
 	// parse returns the splits in the configuration of a route's proxy.
 	parse func(text []byte, r route) ([]split, error)
+	// hasCounters means that the interface also has envoyCounters.
+	hasCounters bool
 }
 
 // split are the weights of a rule in the configuration of a proxy.
@@ -64,13 +66,22 @@ var errInspect = errors.New("the proxy did not return its configuration")
 
 // splits reads the splits that the proxy applies.
 func (c *guideRun) splits(ctx context.Context) ([]split, error) {
+	text, err := c.read(ctx, c.proxy.inspector.path)
+	if err != nil {
+		return nil, err
+	}
+	return c.proxy.inspector.parse(text, c.seen.Get())
+}
+
+// read returns the answer of the interface of the proxy.
+func (c *guideRun) read(ctx context.Context, path string) ([]byte, error) {
 	address := c.admin.Get()
 	if address == "" {
 		return nil, fmt.Errorf("%w: no port is forwarded yet", errInspect)
 	}
 	ctx, cancel := context.WithTimeout(ctx, await.Patience())
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+c.proxy.inspector.path, http.NoBody)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +94,7 @@ func (c *guideRun) splits(ctx context.Context) ([]split, error) {
 	if err != nil || response.StatusCode != http.StatusOK {
 		return nil, errors.Join(fmt.Errorf("%w: %s", errInspect, response.Status), err)
 	}
-	return c.proxy.inspector.parse(text, c.seen.Get())
+	return text, nil
 }
 
 // applied waits until the proxy applies a weight, and describes how long after a moment it did. Without a time in the
@@ -107,6 +118,45 @@ func (c *guideRun) applied(t *testing.T, weight int, moment time.Time) string {
 	default:
 		return fmt.Sprintf("%s after its acceptance", found.since.Sub(moment).Round(time.Millisecond))
 	}
+}
+
+// envoyCounters is the path of the counters of accepted and rejected updates in Envoy's administration interface.
+const envoyCounters = "/stats?filter=update_(success|rejected)$"
+
+// checkUpdates checks that the proxy has accepted routes and rejected nothing. Neither the status of the Gateway nor
+// that of the route would show it.
+func (c *guideRun) checkUpdates(t *testing.T) {
+	t.Helper()
+	if c.proxy.inspector == nil || !c.proxy.inspector.hasCounters {
+		return
+	}
+	var text []byte
+	var err error
+	await.Described(t, "the counters of the proxy", func() bool {
+		text, err = c.read(t.Context(), envoyCounters)
+		return err == nil
+	}, func() string { return fmt.Sprint(err) })
+	accepted, rejected := countUpdates(string(text))
+	t.Logf("the proxy accepted %d updates of its routes, and rejected %d updates", accepted, rejected)
+	if accepted == 0 || rejected > 0 {
+		t.Errorf("the proxy accepted %d updates of its routes, and rejected %d updates:\n%s", accepted, rejected, text)
+	}
+}
+
+// countUpdates sums up the counters of accepted updates of routes, and of all rejected updates.
+func countUpdates(text string) (accepted, rejected int) {
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		n, err := strconv.Atoi(value)
+		switch {
+		case err != nil:
+		case strings.HasSuffix(name, ".update_rejected"):
+			rejected += n
+		case strings.HasSuffix(name, ".update_success") && strings.Contains(name, ".rds."):
+			accepted += n
+		}
+	}
+	return accepted, rejected
 }
 
 // envoyRoutes is the path of the routes in Envoy's administration interface, with the times of their updates.
@@ -233,41 +283,4 @@ func serviceSplits(text []byte, r route) ([]split, error) {
 		all = append(all, split{weights: weights})
 	}
 	return all, nil
-}
-
-// The inspectors by implementation. Envoy Gateway's deployments have a hash in their names.
-func envoyGatewayInspector(gateway string) *inspector {
-	return &inspector{
-		find: []string{"-n", "envoy-gateway-system", "pods", "-l", "gateway.envoyproxy.io/owning-gateway-name=" + gateway},
-		port: "19000", path: envoyEndpoints, parse: endpointSplits,
-	}
-}
-
-func istioInspector(namespace, gateway string) *inspector {
-	return &inspector{
-		find: []string{"-n", namespace, "deployment", gateway + "-istio"}, port: "15000", path: envoyRoutes,
-		// The clusters have names such as "outbound|80||my-app-stable.default.svc.cluster.local".
-		parse: routeSplits(func(cluster string) string {
-			service, _, _ := strings.Cut(cluster[strings.LastIndex(cluster, "|")+1:], ".")
-			return service
-		}),
-	}
-}
-
-func contourInspector(namespace, gateway string) *inspector {
-	return &inspector{
-		find: []string{"-n", namespace, "daemonset", "envoy-" + gateway}, port: "9001", path: envoyRoutes,
-		// The clusters have names such as "default/my-app-stable/80/da39a3ee5e".
-		parse: routeSplits(func(cluster string) string {
-			_, rest, _ := strings.Cut(cluster, "/")
-			service, _, _ := strings.Cut(rest, "/")
-			return service
-		}),
-	}
-}
-
-func traefikInspector() *inspector {
-	return &inspector{
-		find: []string{"-n", "traefik", "deployment", "traefik"}, port: "8080", path: traefikServices, parse: serviceSplits,
-	}
 }

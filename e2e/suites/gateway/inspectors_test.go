@@ -2,9 +2,47 @@ package gateway
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 )
+
+// The inspectors by implementation. Envoy Gateway's deployments have a hash in their names.
+func envoyGatewayInspector(gateway string) *inspector {
+	return &inspector{
+		find: []string{"-n", "envoy-gateway-system", "pods", "-l", "gateway.envoyproxy.io/owning-gateway-name=" + gateway},
+		port: "19000", path: envoyEndpoints, parse: endpointSplits, hasCounters: true,
+	}
+}
+
+func istioInspector(namespace, gateway string) *inspector {
+	return &inspector{
+		find: []string{"-n", namespace, "deployment", gateway + "-istio"}, port: "15000", path: envoyRoutes,
+		// The clusters have names such as "outbound|80||my-app-stable.default.svc.cluster.local".
+		parse: routeSplits(func(cluster string) string {
+			service, _, _ := strings.Cut(cluster[strings.LastIndex(cluster, "|")+1:], ".")
+			return service
+		}),
+	}
+}
+
+func contourInspector(namespace, gateway string) *inspector {
+	return &inspector{
+		find: []string{"-n", namespace, "daemonset", "envoy-" + gateway}, port: "9001", path: envoyRoutes, hasCounters: true,
+		// The clusters have names such as "default/my-app-stable/80/da39a3ee5e".
+		parse: routeSplits(func(cluster string) string {
+			_, rest, _ := strings.Cut(cluster, "/")
+			service, _, _ := strings.Cut(rest, "/")
+			return service
+		}),
+	}
+}
+
+func traefikInspector() *inspector {
+	return &inspector{
+		find: []string{"-n", "traefik", "deployment", "traefik"}, port: "8080", path: traefikServices, parse: serviceSplits,
+	}
+}
 
 // guideRoute is the route of a guide in progress: a rule with both Services, and one for testers.
 func guideRoute(t *testing.T) route {
@@ -94,5 +132,18 @@ func TestInspectorsReadWeightZero(t *testing.T) {
 		if _, ok := appliedSince(splits, "my-app-stable", "my-app-canary", 25); ok {
 			t.Errorf("%s: weight 25 is read from %v", name, splits)
 		}
+	}
+}
+
+func TestCountUpdates(t *testing.T) {
+	const text = `cluster_manager.cds.update_rejected: 0
+cluster_manager.cds.update_success: 7
+http.ingress_http.rds.ingress_http.update_rejected: 2
+http.ingress_http.rds.ingress_http.update_success: 12
+listener_manager.lds.update_rejected: 1
+http.ingress_http.rds.ingress_http.update_duration: No recorded values
+`
+	if accepted, rejected := countUpdates(text); accepted != 12 || rejected != 3 {
+		t.Errorf("%d accepted, %d rejected", accepted, rejected)
 	}
 }
