@@ -7,7 +7,12 @@ import (
 	"time"
 )
 
-// The inspectors by implementation. Envoy Gateway's deployments have a hash in their names.
+// namespaceOf returns the namespace of a guide's Gateway, in which Istio and Contour deploy its proxies.
+func namespaceOf(gateway string) string {
+	return map[string]string{"my-gateway": "istio-ingress", "http-gateway": "default"}[gateway]
+}
+
+// Each implementation has an inspector. Envoy Gateway's deployments have a hash in their names.
 func envoyGatewayInspector(gateway string) *inspector {
 	return &inspector{
 		find: []string{"-n", "envoy-gateway-system", "pods", "-l", "gateway.envoyproxy.io/owning-gateway-name=" + gateway},
@@ -15,9 +20,9 @@ func envoyGatewayInspector(gateway string) *inspector {
 	}
 }
 
-func istioInspector(namespace, gateway string) *inspector {
+func istioInspector(gateway string) *inspector {
 	return &inspector{
-		find: []string{"-n", namespace, "deployment", gateway + "-istio"}, port: "15000", path: envoyRoutes,
+		find: []string{"-n", namespaceOf(gateway), "deployment", gateway + "-istio"}, port: "15000", path: envoyRoutes,
 		// The clusters have names such as "outbound|80||my-app-stable.default.svc.cluster.local".
 		parse: routeSplits(func(cluster string) string {
 			service, _, _ := strings.Cut(cluster[strings.LastIndex(cluster, "|")+1:], ".")
@@ -26,9 +31,9 @@ func istioInspector(namespace, gateway string) *inspector {
 	}
 }
 
-func contourInspector(namespace, gateway string) *inspector {
+func contourInspector(gateway string) *inspector {
 	return &inspector{
-		find: []string{"-n", namespace, "daemonset", "envoy-" + gateway}, port: "9001", path: envoyRoutes, hasCounters: true,
+		find: []string{"-n", namespaceOf(gateway), "daemonset", "envoy-" + gateway}, port: "9001", path: envoyRoutes, hasCounters: true,
 		// The clusters have names such as "default/my-app-stable/80/da39a3ee5e".
 		parse: routeSplits(func(cluster string) string {
 			_, rest, _ := strings.Cut(cluster, "/")
@@ -64,14 +69,14 @@ func TestInspectorsReadWeights(t *testing.T) {
 		text      string
 		since     time.Time
 	}{
-		"Istio": {istioInspector("istio-ingress", "my-gateway"), `{"configs": [{"last_updated": "2026-11-28T10:00:00.250Z",
+		"Istio": {istioInspector("my-gateway"), `{"configs": [{"last_updated": "2026-11-28T10:00:00.250Z",
 			"route_config": {"virtual_hosts": [{"routes": [
 			{"route": {"cluster": "outbound|80||my-app-canary.default.svc.cluster.local"}},
 			{"route": {"weighted_clusters": {"clusters": [
 				{"name": "outbound|80||my-app-stable.default.svc.cluster.local", "weight": 75},
 				{"name": "outbound|80||my-app-canary.default.svc.cluster.local", "weight": 25}]}}},
 			{"route": {"cluster": "outbound|80||other-stable.default.svc.cluster.local"}}]}]}}]}`, updated},
-		"Contour": {contourInspector("istio-ingress", "my-gateway"), `{"configs": [{"last_updated": "2026-11-28T10:00:00.250Z",
+		"Contour": {contourInspector("my-gateway"), `{"configs": [{"last_updated": "2026-11-28T10:00:00.250Z",
 			"route_config": {"virtual_hosts": [{"routes": [
 			{"route": {"cluster": "default/my-app-canary/80/da39a3ee5e"}},
 			{"route": {"weighted_clusters": {"clusters": [
@@ -111,9 +116,9 @@ func TestInspectorsReadWeightZero(t *testing.T) {
 		inspector *inspector
 		text      string
 	}{
-		"Istio": {istioInspector("istio-ingress", "my-gateway"), `{"configs": [{"route_config": {"virtual_hosts": [{"routes": [
+		"Istio": {istioInspector("my-gateway"), `{"configs": [{"route_config": {"virtual_hosts": [{"routes": [
 			{"route": {"cluster": "outbound|80||my-app-stable.default.svc.cluster.local"}}]}]}}]}`},
-		"Contour": {contourInspector("istio-ingress", "my-gateway"), `{"configs": [{"route_config": {"virtual_hosts": [{"routes": [
+		"Contour": {contourInspector("my-gateway"), `{"configs": [{"route_config": {"virtual_hosts": [{"routes": [
 			{"route": {"weighted_clusters": {"clusters": [
 				{"name": "default/my-app-stable/80/da39a3ee5e", "weight": 100},
 				{"name": "default/my-app-canary/80/da39a3ee5e"}]}}}]}]}}]}`},

@@ -31,10 +31,10 @@ func onIstio(run func(t *testing.T, w environment, p proxy)) func(t *testing.T, 
 	}
 }
 
-// testIstioAborts measures how long after an abort the canary still receives requests, for istiod's default of debounceMax
-// and for one second. Until the canary is scaled down, Argo Rollouts changes the selector of the canary Service many
-// times per second. istiod sends nothing before it has seen no change for PILOT_DEBOUNCE_AFTER, or for debounceMax at
-// most.
+// testIstioAborts measures how long after an abort the canary still receives requests, for istiod's default of
+// debounceMax and for one second. Until the canary is scaled down, Argo Rollouts changes the selector of the canary
+// Service many times per second. istiod sends nothing before it has seen no change for PILOT_DEBOUNCE_AFTER, or for
+// debounceMax at most.
 func testIstioAborts(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest
 	c := startAborts(t, w, p)
 	for _, limit := range []string{"", "1s"} {

@@ -58,9 +58,9 @@ func setups() map[string]setup {
 			},
 			controller: []string{"-n", istioNamespace, istiod},
 			plans: []plan{
-				{"my-app", onIstio(testMyApp), proxy{"gateway-istio", "my-gateway", istioInspector("istio-ingress", "my-gateway")}},
-				{"bookinfo", onIstio(testBookinfo), proxy{"gateway-istio", "http-gateway", istioInspector("default", "http-gateway")}},
-				{"aborts", onIstio(testIstioAborts), proxy{"gateway-istio", "my-gateway", istioInspector("istio-ingress", "my-gateway")}},
+				{"my-app", onIstio(testMyApp), proxy{"gateway-istio", "my-gateway", istioInspector("my-gateway")}},
+				{"bookinfo", onIstio(testBookinfo), proxy{"gateway-istio", "http-gateway", istioInspector("http-gateway")}},
+				{"aborts", onIstio(testIstioAborts), proxy{"gateway-istio", "my-gateway", istioInspector("my-gateway")}},
 			},
 		},
 		"contour": {
@@ -72,9 +72,9 @@ func setups() map[string]setup {
 			files:      []string{"gatewayclass-contour.yaml"},
 			controller: []string{"-n", "projectcontour", "deploy/contour-gateway-provisioner"},
 			plans: []plan{
-				{"my-app", testMyApp, proxy{"gateway-contour", "my-gateway", contourInspector("istio-ingress", "my-gateway")}},
-				{"bookinfo", testBookinfo, proxy{"gateway-contour", "http-gateway", contourInspector("default", "http-gateway")}},
-				{"aborts", testAborts, proxy{"gateway-contour", "my-gateway", contourInspector("istio-ingress", "my-gateway")}},
+				{"my-app", testMyApp, proxy{"gateway-contour", "my-gateway", contourInspector("my-gateway")}},
+				{"bookinfo", testBookinfo, proxy{"gateway-contour", "http-gateway", contourInspector("http-gateway")}},
+				{"aborts", testAborts, proxy{"gateway-contour", "my-gateway", contourInspector("my-gateway")}},
 			},
 		},
 	}
