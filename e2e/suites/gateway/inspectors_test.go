@@ -33,7 +33,8 @@ func istioInspector(gateway string) *inspector {
 
 func contourInspector(gateway string) *inspector {
 	return &inspector{
-		find: []string{"-n", namespaceOf(gateway), "daemonset", "envoy-" + gateway}, port: "9001", path: envoyRoutes, hasCounters: true,
+		find: []string{"-n", namespaceOf(gateway), "daemonset", "envoy-" + gateway},
+		port: "9001", path: envoyRoutes, hasCounters: true,
 		// The clusters have names such as "default/my-app-stable/80/da39a3ee5e".
 		parse: routeSplits(func(cluster string) string {
 			_, rest, _ := strings.Cut(cluster, "/")
@@ -150,5 +151,19 @@ http.ingress_http.rds.ingress_http.update_duration: No recorded values
 `
 	if accepted, rejected := countUpdates(text); accepted != 12 || rejected != 3 {
 		t.Errorf("%d accepted, %d rejected", accepted, rejected)
+	}
+}
+
+// Both weights count: a third Service may have the rest.
+func TestAppliedSince(t *testing.T) {
+	for _, tt := range []struct {
+		stable, canary int
+		want           bool
+	}{{75, 25, true}, {75, 10, false}, {65, 25, false}, {0, 25, false}} {
+		splits := []split{{weights: map[string]int{"stable": tt.stable, "canary": tt.canary}}}
+		_, ok := appliedSince(splits, "stable", "canary", 25)
+		if ok != tt.want {
+			t.Errorf("%d/%d counts as 75/25: %v", tt.stable, tt.canary, ok)
+		}
 	}
 }
