@@ -72,9 +72,9 @@ func setups() map[string]setup {
 			files:      []string{"gatewayclass-contour.yaml"},
 			controller: []string{"-n", "projectcontour", "deploy/contour-gateway-provisioner"},
 			plans: []plan{
-				{"my-app", testMyApp, proxy{"gateway-contour", "my-gateway", contourInspector("my-gateway")}},
-				{"bookinfo", testBookinfo, proxy{"gateway-contour", "http-gateway", contourInspector("http-gateway")}},
-				{"aborts", testAborts, proxy{"gateway-contour", "my-gateway", contourInspector("my-gateway")}},
+				{"my-app", onContour(testMyApp), proxy{"gateway-contour", "my-gateway", contourInspector("my-gateway")}},
+				{"bookinfo", onContour(testBookinfo), proxy{"gateway-contour", "http-gateway", contourInspector("http-gateway")}},
+				{"aborts", onContour(testAborts), proxy{"gateway-contour", "my-gateway", contourInspector("my-gateway")}},
 			},
 		},
 	}
