@@ -254,8 +254,8 @@ func endpointSplits(text []byte, r route) ([]split, error) {
 // traefikServices is the path of the services in Traefik's API.
 const traefikServices = "/api/http/services?per_page=1000"
 
-// serviceSplits parses traefikServices. The name of a child contains those of its Service's namespace, of the Service,
-// and of the port.
+// serviceSplits parses traefikServices. The name of a child ends with the namespace and the name of its Service, and
+// with the number of the backend in the rule.
 func serviceSplits(text []byte, r route) ([]split, error) {
 	var services []struct {
 		Weighted struct {
@@ -274,7 +274,7 @@ func serviceSplits(text []byte, r route) ([]split, error) {
 		for _, child := range service.Weighted.Services {
 			for _, rule := range r.Spec.Rules {
 				for _, backend := range rule.BackendRefs {
-					if strings.HasPrefix(child.Name, "default-"+backend.Name+"-") {
+					if strings.Contains(child.Name, "-svc-default-"+backend.Name+"-") {
 						weights[backend.Name] = child.Weight
 					}
 				}

@@ -63,6 +63,10 @@ func guideRoute(t *testing.T) route {
 	return r
 }
 
+// traefikChild begins the names of the children of a service for a rule of the route.
+const traefikChild = "httproute-default-my-app-route-gw-istio-ingress-my-gateway-ep-web-0-99508ccacd8c093c1ff2" +
+	"-svc-default-"
+
 func TestInspectorsReadWeights(t *testing.T) {
 	updated := time.Date(2026, 11, 28, 10, 0, 0, 250_000_000, time.UTC)
 	for name, tt := range map[string]struct {
@@ -93,10 +97,11 @@ func TestInspectorsReadWeights(t *testing.T) {
 			{"endpoint_config": {"endpoints": [
 				{"locality": {"region": "httproute/default/other/rule/0/backend/0"}, "load_balancing_weight": 1}]}}]}`,
 			time.Time{}},
-		"Traefik": {traefikInspector(), `[{"loadBalancer": {}},
-			{"weighted": {"services": [{"name": "default-my-app-canary-80", "weight": 1}]}},
-			{"weighted": {"services": [{"name": "default-my-app-stable-80", "weight": 75},
-				{"name": "default-my-app-canary-80", "weight": 25}]}}]`, time.Time{}},
+		"Traefik": {traefikInspector(), `[{"name": "api@internal"},
+			{"name": "` + traefikChild + `my-app-stable-0@kubernetesgateway", "loadBalancer": {}},
+			{"weighted": {"services": [{"name": "` + traefikChild + `my-app-canary-0", "weight": 1}]}},
+			{"weighted": {"services": [{"name": "` + traefikChild + `my-app-stable-0", "weight": 75},
+				{"name": "` + traefikChild + `my-app-canary-1", "weight": 25}]}}]`, time.Time{}},
 	} {
 		splits, err := tt.inspector.parse([]byte(tt.text), guideRoute(t))
 		if err != nil {
@@ -125,8 +130,9 @@ func TestInspectorsReadWeightZero(t *testing.T) {
 				{"name": "default/my-app-canary/80/da39a3ee5e"}]}}}]}]}}]}`},
 		"Envoy Gateway": {envoyGatewayInspector("my-gateway"), `{"configs": [{"endpoint_config": {"endpoints": [
 			{"locality": {"region": "httproute/default/my-app-route/rule/0/backend/0"}, "load_balancing_weight": 1}]}}]}`},
-		"Traefik": {traefikInspector(), `[{"weighted": {"services": [{"name": "default-my-app-stable-80", "weight": 100},
-			{"name": "default-my-app-canary-80", "weight": 0}]}}]`},
+		"Traefik": {traefikInspector(), `[{"weighted": {"services": [
+			{"name": "` + traefikChild + `my-app-stable-0", "weight": 100},
+			{"name": "` + traefikChild + `my-app-canary-1", "weight": 0}]}}]`},
 	} {
 		splits, err := tt.inspector.parse([]byte(tt.text), guideRoute(t))
 		if err != nil {
