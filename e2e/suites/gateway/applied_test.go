@@ -73,19 +73,21 @@ func (c *guideRun) splits(ctx context.Context) ([]split, error) {
 	return c.proxy.inspector.parse(text, c.seen.Get())
 }
 
+// readTimeout is the time limit of one read.
+const readTimeout = 10 * time.Second
+
 // read returns the answer of the interface of the proxy.
 func (c *guideRun) read(ctx context.Context, path string) ([]byte, error) {
 	address := c.admin.Get()
 	if address == "" {
 		return nil, fmt.Errorf("%w: no port is forwarded yet", errInspect)
 	}
-	ctx, cancel := context.WithTimeout(ctx, await.Patience())
-	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	response, err := http.DefaultClient.Do(request)
+	//testbounds:allow reads repeat until the caller gives up
+	response, err := (&http.Client{Timeout: readTimeout}).Do(request)
 	if err != nil {
 		return nil, err
 	}

@@ -88,7 +88,8 @@ func TestInspectorsReadWeights(t *testing.T) {
 				{"name": "default/my-app-stable/80/da39a3ee5e", "weight": 75},
 				{"name": "default/my-app-canary/80/da39a3ee5e", "weight": 25}]}}},
 			{"route": {"cluster": "default/other-stable/80/da39a3ee5e"}}]}]}}]}`, updated},
-		"Envoy Gateway": {envoyGatewayInspector("my-gateway"), `{"configs": [
+		"Envoy Gateway": {
+			envoyGatewayInspector("my-gateway"), `{"configs": [
 			{"endpoint_config": {"endpoints": [
 				{"locality": {"region": "httproute/default/my-app-route/rule/1/backend/0"}, "load_balancing_weight": 1}]}},
 			{"endpoint_config": {"endpoints": [
@@ -96,7 +97,8 @@ func TestInspectorsReadWeights(t *testing.T) {
 				{"locality": {"region": "httproute/default/my-app-route/rule/0/backend/1"}, "load_balancing_weight": 25}]}},
 			{"endpoint_config": {"endpoints": [
 				{"locality": {"region": "httproute/default/other/rule/0/backend/0"}, "load_balancing_weight": 1}]}}]}`,
-			time.Time{}},
+			time.Time{},
+		},
 		"Traefik": {traefikInspector(), `[{"name": "api@internal"},
 			{"name": "` + traefikChild + `my-app-stable-0@kubernetesgateway", "loadBalancer": {}},
 			{"weighted": {"services": [{"name": "` + traefikChild + `my-app-canary-0", "weight": 1}]}},
