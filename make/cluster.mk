@@ -41,6 +41,10 @@ istio-parts: preflight tools-cluster ## [3 min once] build Istio, which shares m
 argocd-parts: preflight tools-cluster ## [9 min once] build Argo CD, which shares libraries with gateway-parts
 	$(CLUSTER) path argo-cd
 
+.PHONY: contour-parts
+contour-parts: preflight tools-cluster ## [3 min once] build Contour
+	$(CLUSTER) path contour
+
 fluxapply = $(COMPILE) $(GREED) go -C tools/fluxapply build -buildvcs=false -ldflags='-s -w' -o $(CLUSTER_BIN)/fluxapply .
 
 # The cluster that the suites share in CI, with all of their requirements.

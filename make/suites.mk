@@ -34,14 +34,14 @@ CANARY ?=
 test-canary: tools-cluster kubectl-plugin ## [root, 6 min] run the canary's edge cases, observed by the kubectl plugin (CANARY=TestTry)
 	$(call suite,canary,40m,,$(CANARY))
 
-# The names of the walks, separated by commas. The implementation: istio, or Envoy Gateway and Traefik if it is empty. For
-# Istio, 1.2.1 selects the CRDs of that version of the Gateway API.
+# The names of the walks, separated by commas. The implementation: istio, contour, or Envoy Gateway and Traefik if it is
+# empty. For Istio, 1.2.1 selects the CRDs of that version of the Gateway API.
 GATEWAY_WALKS ?=
 GATEWAY       ?=
 GATEWAY_CRDS  ?=
 
 .PHONY: test-gateway
-test-gateway: tools-cluster ## [root, 11 min] walk through the Gateway API guides on Envoy Gateway and Traefik, under load (GATEWAY_WALKS=my-app GATEWAY=istio GATEWAY_CRDS=1.2.1)
+test-gateway: tools-cluster ## [root, 11 min] walk through the Gateway API guides on Envoy Gateway and Traefik, under load (GATEWAY=contour GATEWAY_WALKS=my-app, GATEWAY=istio GATEWAY_CRDS=1.2.1)
 	$(call suite,gateway,60m,GATEWAY_WALKS='$(GATEWAY_WALKS)' GATEWAY='$(GATEWAY)' GATEWAY_CRDS='$(GATEWAY_CRDS)')
 
 .PHONY: test-routes

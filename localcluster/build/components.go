@@ -276,7 +276,8 @@ func keda(name, dir string) Component {
 	}}
 }
 
-// contour contains the manifests of its release.
+// contour contains the manifests of its release: those of the Ingress controller, and those of the program that deploys
+// Contour and Envoy for each Gateway.
 func contour(dir string) Component {
 	const module = "github.com/projectcontour/contour"
 	return Component{ContourComponent, 3 * time.Minute, GoTools{
@@ -285,7 +286,9 @@ func contour(dir string) Component {
 		Output:   "contour",
 		Stamps:   []Stamp{{Variable: module + "/internal/build.Version", Module: module}},
 		Module:   module,
-		Copies:   map[string]string{"examples/contour": "share/manifests"},
+		Copies: map[string]string{
+			"examples/contour": "share/manifests", "examples/gateway-provisioner": "share/gateway-provisioner",
+		},
 	}}
 }
 

@@ -141,6 +141,18 @@ func Contour(manifests string) Bundle {
 	}
 }
 
+// ContourGateway is an implementation of the Gateway API: the file with Contour's CRDs, and the folder of the official
+// manifests of its provisioner, which deploys a Contour and an Envoy for each Gateway.
+func ContourGateway(crds, provisioner string) Bundle {
+	return Bundle{
+		Apply: []Step{
+			apply("Contour's CRDs", "-f", crds),
+			apply("the official manifests of Contour's provisioner", "-f", provisioner),
+		},
+		Ready: []Step{ready("projectcontour", "contour-gateway-provisioner")},
+	}
+}
+
 // GatewayPlugin adds the router for the Gateway API to what Canaries installs.
 func GatewayPlugin(s Sources) Bundle {
 	config := filepath.Join(s.Repo, "config", "argo-rollouts", "gatewayapi")

@@ -29,6 +29,8 @@ const (
 	KEDAAPI Addon = build.KEDAAPIComponent
 	// Contour is an Ingress controller that configures Envoy.
 	Contour Addon = "contour"
+	// ContourGateway deploys a Contour and an Envoy for each Gateway.
+	ContourGateway Addon = "contour-gateway"
 	// Istio deploys an Envoy for each Gateway. It runs without sidecars.
 	Istio Addon = build.IstioComponent
 	// OldGatewayAPI are older CRDs of the Gateway API instead of the usual ones. Envoy Gateway needs newer ones.
@@ -41,7 +43,7 @@ const (
 
 // Addons are all add-ons. Other versions of KEDA are named after their components, such as "keda-v2.20.2".
 func Addons() []Addon {
-	out := []Addon{EnvoyGateway, Traefik, Istio, OldGatewayAPI, KEDA, KEDAAPI, Contour, OldRollouts, Busybox}
+	out := []Addon{EnvoyGateway, Traefik, Istio, ContourGateway, OldGatewayAPI, KEDA, KEDAAPI, Contour, OldRollouts, Busybox}
 	for _, version := range build.OtherKEDAVersions() {
 		out = append(out, Addon(build.KEDAComponentOf(version)))
 	}
@@ -49,7 +51,9 @@ func Addons() []Addon {
 }
 
 // gateway reports whether the add-on is an implementation of the Gateway API.
-func (a Addon) gateway() bool { return a == EnvoyGateway || a == Traefik || a == Istio }
+func (a Addon) gateway() bool {
+	return slices.Contains([]Addon{EnvoyGateway, Traefik, Istio, ContourGateway}, a)
+}
 
 // keda returns the add-on's version of KEDA; empty if it is not KEDA.
 func (a Addon) keda() string {
@@ -104,6 +108,8 @@ func (a Addon) Components() []string {
 		return []string{build.GatewayAPIComponent, build.TraefikComponent}
 	case Istio:
 		return []string{build.GatewayAPIComponent, build.IstioComponent}
+	case ContourGateway:
+		return []string{build.GatewayAPIComponent, build.ContourComponent}
 	case Busybox:
 		return []string{build.DashComponent, build.WgetComponent}
 	default: // named after its component
@@ -123,7 +129,10 @@ func AddonImages(addons []Addon, components map[string]string, programs map[prod
 		case EnvoyGateway:
 			out = append(out, envoyImage(build.EnvoyGatewayProxy, components),
 				envoyGateway(program(components, build.EnvoyGatewayComponent, "envoy-gateway")))
-		case Contour:
+		case Contour, ContourGateway:
+			if addon == ContourGateway && slices.Contains(addons, Contour) {
+				continue // both have the same images
+			}
 			out = append(out, envoyImage(build.ContourProxy, components),
 				contour(program(components, build.ContourComponent, "contour")))
 		case Istio:
@@ -172,6 +181,9 @@ func AddonBundles(addons []Addon, components map[string]string, sources install.
 				share(build.EnvoyGatewayComponent, "install.yaml")))
 		case Contour:
 			out = append(out, install.Contour(share(build.ContourComponent, "manifests")))
+		case ContourGateway:
+			out = append(out, install.ContourGateway(share(build.ContourComponent, "manifests", "01-crds.yaml"),
+				share(build.ContourComponent, "gateway-provisioner")))
 		case Istio:
 			out = append(out, install.Istio(sources, share(build.IstioComponent, "base.yaml"),
 				share(build.IstioComponent, "istiod.yaml")))

@@ -59,6 +59,8 @@ func TestAddonImagesAndBundles(t *testing.T) {
 		{"one in a bare cluster", []Addon{EnvoyGateway}, nil, 2, 2},
 		{"both share the CRDs and the plugin", []Addon{EnvoyGateway, Traefik}, programs, 3 + guides, 4},
 		{"Istio has an image for its proxies", []Addon{Istio}, programs, 2 + guides, 3},
+		{"Contour for Gateways", []Addon{ContourGateway}, programs, 2 + guides, 3},
+		{"Contour for Ingresses and for Gateways", []Addon{ContourGateway, Contour}, programs, 2 + guides, 4},
 		{"older CRDs instead of the usual ones", []Addon{Istio, OldGatewayAPI}, programs, 2 + guides, 3},
 		{"KEDA brings the scaler and the agent, and nothing of the Gateway API", []Addon{KEDA}, programs, 3 + 2, 2},
 		{"KEDA in a bare cluster", []Addon{KEDA}, nil, 3, 1},

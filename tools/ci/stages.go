@@ -168,6 +168,10 @@ func full() []Stage {
 			Name: "argocd-parts", Make: []string{"argocd-parts"}, Needs: []string{"gateway-parts"},
 			After: []string{"kubernetes-parts"}, Alone: true,
 		},
+		Stage{
+			Name: "contour-parts", Make: []string{"contour-parts"}, Needs: []string{"parts"},
+			After: []string{"argocd-parts"}, Alone: true,
+		},
 	)
 	for _, s := range ownClusters() {
 		s.Needs, s.After = append(s.Needs, "parts"), append(s.After, "cluster-down")
@@ -190,7 +194,11 @@ func ownClusters() []Stage {
 		},
 		{
 			Name: "autowire-contour", Make: []string{"test-autowire", "AUTOWIRE=TestAutowire", "INGRESS=contour"},
-			OwnCluster: true,
+			OwnCluster: true, Needs: []string{"contour-parts"},
+		},
+		{
+			Name: "gateway-contour", Make: []string{"test-gateway", "GATEWAY=contour"}, OwnCluster: true,
+			Needs: []string{"contour-parts"},
 		},
 		{
 			Name: "gateway-istio", Make: []string{"test-gateway", "GATEWAY=istio"}, OwnCluster: true,

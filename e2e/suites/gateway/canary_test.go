@@ -46,6 +46,8 @@ type guideRun struct {
 	environment
 	proxy proxy
 
+	// admin is the local address of the interface of the proxy's inspector.
+	admin  kube.Latest[string]
 	object kube.Latest[kube.Rollout]
 	seen   kube.Latest[route]
 	// all sends the requests of all users, testers those of the testers.
@@ -65,6 +67,9 @@ func startGuideRun(t *testing.T, w environment, p proxy, g guide) *guideRun {
 	// weights may route to a Service without endpoints; that is not part of a canary.
 	c.awaitEnd(t)
 	c.awaitAnswers(t)
+	if p.inspector != nil {
+		c.inspect(t)
+	}
 	c.all = c.send(t, "everybody", c.rate, nil)
 	if g.header != nil {
 		c.testers.client = c.send(t, "testers", testerRate, g.header)

@@ -24,6 +24,8 @@ type environment struct {
 type proxy struct {
 	// manifest is the guide's file with the Gateway, service the name of the Service in front of it.
 	manifest, service string
+	// inspector reads what the proxy applies; nil if the run does not need that.
+	inspector *inspector
 }
 
 // start starts a cluster with the implementations of a setup.

@@ -54,6 +54,7 @@ func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a sub
 	c.step(t, 25, "v1.2.0")
 	c.abort(t)
 	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
+	c.checkUpdates(t)
 }
 
 // testBookinfo runs the guide with the HTTPRoute bookinfo-reviews, which omits the weights. A header selects its canary
@@ -104,6 +105,7 @@ func testBookinfo(t *testing.T, w environment, p proxy) { //nolint:thelper // a 
 	c.turnQA(t, "v3", "v2", over)
 	c.checkAll(t, "v2", over)
 	c.asQA(t, "v2")
+	c.checkUpdates(t)
 }
 
 // pausedForQA waits until the canary runs without a weight and is reachable by the header. It returns the time of that.

@@ -58,7 +58,7 @@ func (c *guideRun) split(t *testing.T, weight int, color string) {
 func (c *guideRun) step(t *testing.T, weight int, color string) {
 	t.Helper()
 	accepted := c.awaitWeight(t, weight)
-	if c.setup.applied != nil {
+	if c.proxy.inspector != nil {
 		t.Logf("%s: %d %% applied %s", color, weight, c.applied(t, weight, accepted))
 	}
 	c.split(t, weight, color)

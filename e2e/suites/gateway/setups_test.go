@@ -17,9 +17,7 @@ type setup struct {
 	files []string
 	// controller are the arguments of `kubectl logs` for the controller of the implementation.
 	controller []string
-	// applied reads the routes of the proxy in front of a guide's app; nil if the proxy has no interface for that.
-	applied func(t *testing.T, w environment, p proxy) routeDump
-	plans   []plan
+	plans      []plan
 }
 
 // The environment variables that select the setup: its name, and whether the CRDs are those of Gateway API 1.2.1.
@@ -44,12 +42,12 @@ func setups() map[string]setup {
 			files:      []string{"gatewayclass.yaml"},
 			controller: []string{"-n", "envoy-gateway-system", "deploy/envoy-gateway"},
 			plans: []plan{
-				{"my-app", testMyApp, proxy{"gateway", "my-gateway"}},
-				{"bookinfo", testBookinfo, proxy{"gateway", "http-gateway"}},
-				{"connections", testConnections, proxy{"gateway", "connections"}},
-				{"sessions", testSessions, proxy{"gateway", "my-gateway"}},
-				{"my-app on Traefik", testMyApp, proxy{"gateway-traefik", "traefik"}},
-				{"bookinfo on Traefik", testBookinfo, proxy{"gateway-traefik", "traefik"}},
+				{"my-app", testMyApp, proxy{"gateway", "my-gateway", envoyGatewayInspector("my-gateway")}},
+				{"bookinfo", testBookinfo, proxy{"gateway", "http-gateway", envoyGatewayInspector("http-gateway")}},
+				{"connections", testConnections, proxy{"gateway", "connections", nil}},
+				{"sessions", testSessions, proxy{"gateway", "my-gateway", nil}},
+				{"my-app on Traefik", testMyApp, proxy{"gateway-traefik", "traefik", traefikInspector()}},
+				{"bookinfo on Traefik", testBookinfo, proxy{"gateway-traefik", "traefik", traefikInspector()}},
 			},
 		},
 		"istio": {
@@ -59,11 +57,24 @@ func setups() map[string]setup {
 				"http-gateway": "http-gateway-istio.default.svc.cluster.local:80",
 			},
 			controller: []string{"-n", istioNamespace, istiod},
-			applied:    istioRoutes,
 			plans: []plan{
-				{"my-app", onIstio(testMyApp), proxy{"gateway-istio", "my-gateway"}},
-				{"bookinfo", onIstio(testBookinfo), proxy{"gateway-istio", "http-gateway"}},
-				{"aborts", onIstio(testAborts), proxy{"gateway-istio", "my-gateway"}},
+				{"my-app", onIstio(testMyApp), proxy{"gateway-istio", "my-gateway", istioInspector("my-gateway")}},
+				{"bookinfo", onIstio(testBookinfo), proxy{"gateway-istio", "http-gateway", istioInspector("http-gateway")}},
+				{"aborts", onIstio(testIstioAborts), proxy{"gateway-istio", "my-gateway", istioInspector("my-gateway")}},
+			},
+		},
+		"contour": {
+			addons: []string{"contour-gateway"},
+			forwards: map[string]string{ // the proxies of a Gateway are in its namespace
+				"my-gateway":   "envoy-my-gateway.istio-ingress.svc.cluster.local:80",
+				"http-gateway": "envoy-http-gateway.default.svc.cluster.local:80",
+			},
+			files:      []string{"gatewayclass-contour.yaml"},
+			controller: []string{"-n", "projectcontour", "deploy/contour-gateway-provisioner"},
+			plans: []plan{
+				{"my-app", onContour(testMyApp), proxy{"gateway-contour", "my-gateway", contourInspector("my-gateway")}},
+				{"bookinfo", onContour(testBookinfo), proxy{"gateway-contour", "http-gateway", contourInspector("http-gateway")}},
+				{"aborts", onContour(testAborts), proxy{"gateway-contour", "my-gateway", contourInspector("my-gateway")}},
 			},
 		},
 	}
@@ -102,6 +113,8 @@ func TestChooseSetup(t *testing.T) {
 		{name: "istio", addons: []string{"istio"}},
 		{name: "istio", crds: "1.2.1", addons: []string{"istio", "gateway-api-v1.2.1"}},
 		{name: "istio", crds: "1.3.0", fails: true},
+		{name: "contour", addons: []string{"contour-gateway"}},
+		{name: "contour", crds: "1.2.1", fails: true},
 		{crds: "1.2.1", fails: true},
 		{name: "linkerd", fails: true},
 	} {
