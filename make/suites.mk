@@ -1,7 +1,7 @@
 ##@ Suites on a cluster
 
 # Each suite starts a cluster of its own and removes it. E2E_SHARED=1 uses the running one.
-SUITES := autoscaling autowire canary faults gateway guide helm install keda mutants release routes tls traffic zero
+SUITES := autoscaling autowire canary faults gateway guide helm install keda migration mutants release routes tls traffic zero
 # The suites are compiled before anything runs. BUILT=1 means that `make suites` compiled them from this tree.
 compile = $(COMPILE) $(GREED) go test -c -vet=off -ldflags=-w -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
 # Call suite with its name, a time limit, environment, a pattern of tests (all if it is empty), and further arguments. A
@@ -83,6 +83,10 @@ test-helm: tools-cluster kubectl-plugin $(HELM) ## [root, 40 min] install, upgra
 	git archive --output=$(PREVIOUS_SOURCE).tar $(PREVIOUS) && tar -x -C $(PREVIOUS_SOURCE) -f $(PREVIOUS_SOURCE).tar
 	$(call suite,helm,90m,$(HELM_SUITE_ENV),$(HELM_TESTS))
 HELM_SUITE_ENV = $(HELM_ENV) HELM_PREVIOUS=$(PREVIOUS_SOURCE) HELM_ROLLOUTS="$$($(CLUSTER) path argo-rollouts)/share/install.yaml"
+
+.PHONY: test-migration
+test-migration: tools-cluster kubectl-plugin $(HELM) ## [root, 6 min] move an application from the KEDA HTTP add-on to this project and back, by the commands of docs/how-to/migrate.md, under load
+	$(call suite,migration,60m,$(HELM_ENV) MIGRATION_ADD_ON="$$($(CLUSTER) path http-add-on)/share/config")
 
 .PHONY: test-release
 test-release: tools-cluster check-release snapshot ## [root, 9 min] check GoReleaser's configuration, build a second snapshot elsewhere and compare, start the binaries for arm64 in QEMU, and rehearse a release

@@ -21,6 +21,7 @@ const (
 	TraefikVersion      = "3.7.15"
 	KEDAVersion         = "v2.19.0"
 	ContourVersion      = "v1.33.8"
+	HTTPAddOnVersion    = "v0.15.0"
 	// ContourProxy is the proxy image in Contour's manifests. The cluster serves its own Envoy under that name.
 	ContourProxy = "envoyproxy/envoy:distroless-v1.38.9"
 	// EnvoyGatewayProxy is the image of the proxies that Envoy Gateway deploys here. Its own default is an older Envoy,
@@ -53,6 +54,10 @@ const (
 	KEDAAPIComponent = "keda-api"
 	// ContourComponent contains Contour and its manifests.
 	ContourComponent = "contour"
+	// HTTPAddOnComponent contains the programs of the KEDA HTTP add-on, with HTTPAddOnPrefix, and its manifests.
+	HTTPAddOnComponent = "http-add-on"
+	// HTTPAddOnPrefix is the start of the names of its programs. KEDA has a program named operator, too.
+	HTTPAddOnPrefix = "http-add-on-"
 	// IstioComponent contains istiod, the agent of its proxies, and the objects of its Helm charts.
 	IstioComponent = "istio"
 	// ArgoCDComponent contains Argo CD's application controller and repo server, its CRDs and a script that it runs. It is
@@ -201,6 +206,7 @@ func OnDemand(modules, release string) []Component {
 			ModuleFiles{Dir: folder(KEDAComponent), Module: kedaModule, Copies: map[string]string{"config/crd": "share/crd"}},
 		},
 		contour(folder(ContourComponent)),
+		httpAddOn(folder(HTTPAddOnComponent)),
 		istio(folder(IstioComponent)),
 		argoCD(folder(ArgoCDComponent)),
 		rollouts(folder(OldRolloutsComponent), OldRolloutsVersion),
@@ -271,6 +277,19 @@ func keda(name, dir string) Component {
 		Dir:      dir,
 		Packages: []string{module + "/cmd/operator", module + "/cmd/adapter", module + "/cmd/webhooks"},
 		Stamps:   []Stamp{{Variable: module + "/version.Version", Module: module, Bare: true}},
+		Module:   module,
+		Copies:   map[string]string{"config": "share/config"},
+	}}
+}
+
+// httpAddOn contains the manifests of its source tree, from which Kustomize renders a release.
+func httpAddOn(dir string) Component {
+	const module = "github.com/kedacore/http-add-on"
+	return Component{HTTPAddOnComponent, 5 * time.Minute, GoTools{
+		Dir:      dir,
+		Packages: []string{module + "/interceptor", module + "/operator", module + "/scaler"},
+		Prefix:   HTTPAddOnPrefix,
+		Stamps:   []Stamp{{Variable: module + "/pkg/build.version", Module: module, Bare: true}},
 		Module:   module,
 		Copies:   map[string]string{"config": "share/config"},
 	}}

@@ -19,6 +19,7 @@ func TestVersionsAreThoseOfTheModules(t *testing.T) {
 		{"gateway-api", "sigs.k8s.io/gateway-api", GatewayAPIVersion},
 		{"keda", "github.com/kedacore/keda/v2", KEDAVersion},
 		{"contour", "github.com/projectcontour/contour", ContourVersion},
+		{"http-add-on", "github.com/kedacore/http-add-on", HTTPAddOnVersion},
 		{"istio", "istio.io/istio", IstioVersion},
 		{"argo-cd", "github.com/argoproj/argo-cd/v3", ArgoCDVersion},
 	}

@@ -32,6 +32,8 @@ type GoTools struct {
 	Copies map[string]string
 	// Prints are files of the component that its own programs write.
 	Prints []Print `json:",omitempty"` // omitted from the fingerprints of components without such files
+	// Prefix is added to the names of the programs: a cluster has the programs of all its components in one folder.
+	Prefix string `json:",omitempty"`
 	// Temporary names programs that only Prints run. They are removed afterwards.
 	Temporary []string `json:",omitempty"`
 }
@@ -96,6 +98,9 @@ func (g GoTools) Make(ctx context.Context, dest string, log io.Writer) error {
 	if err := run(ctx, g.Dir, log, CompilerEnv(), "go", append(args, g.Packages...)...); err != nil {
 		return err
 	}
+	if err := g.addPrefix(filepath.Dir(output)); err != nil {
+		return err
+	}
 	if err := (ModuleFiles{g.Dir, g.Module, g.Copies}).Make(ctx, dest, log); err != nil {
 		return err
 	}
@@ -153,6 +158,24 @@ func ModuleVersion(dir, module string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%w: %s does not require %s", ErrBuild, name, module)
+}
+
+// addPrefix adds the prefix to the names of all programs in a folder.
+func (g GoTools) addPrefix(folder string) error {
+	if g.Prefix == "" {
+		return nil
+	}
+	programs, err := os.ReadDir(folder)
+	if err != nil {
+		return fmt.Errorf("list the programs: %w", err)
+	}
+	for _, program := range programs {
+		name := program.Name()
+		if err := os.Rename(filepath.Join(folder, name), filepath.Join(folder, g.Prefix+name)); err != nil {
+			return fmt.Errorf("rename a program: %w", err)
+		}
+	}
+	return nil
 }
 
 // print runs the built programs whose output is stored, and removes those that are only built for that.

@@ -57,6 +57,19 @@ func TestPartKeepsWhatItsProgramsPrint(t *testing.T) {
 	}
 }
 
+func TestProgramsHaveThePrefix(t *testing.T) {
+	for prefix, want := range map[string]string{"": "operator", "add-on-": "add-on-operator"} {
+		folder := t.TempDir()
+		writeFile(t, filepath.Join(folder, "operator"), "", 0o755)
+		if err := (GoTools{Prefix: prefix}).addPrefix(folder); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(folder, want)); err != nil {
+			t.Errorf("prefix %q: %v", prefix, err)
+		}
+	}
+}
+
 // TestFingerprintsOfPartsThatPrintNothing guards the cache: a field that few components use must not change the
 // fingerprints of all others.
 func TestFingerprintsOfPartsThatPrintNothing(t *testing.T) {

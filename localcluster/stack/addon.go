@@ -37,13 +37,17 @@ const (
 	OldGatewayAPI Addon = build.OldGatewayAPIComponent
 	// OldRollouts is the image of an older Argo Rollouts controller. It runs only if a manifest uses its tag.
 	OldRollouts Addon = build.OldRolloutsComponent
+	// HTTPAddOn are the images of the KEDA HTTP add-on. Its objects have the names of this project's: a test installs them.
+	HTTPAddOn Addon = build.HTTPAddOnComponent
 	// Busybox is the image of the Pod of `helm test`.
 	Busybox Addon = "busybox"
 )
 
 // Addons are all add-ons. Other versions of KEDA are named after their components, such as "keda-v2.20.2".
 func Addons() []Addon {
-	out := []Addon{EnvoyGateway, Traefik, Istio, ContourGateway, OldGatewayAPI, KEDA, KEDAAPI, Contour, OldRollouts, Busybox}
+	out := []Addon{
+		EnvoyGateway, Traefik, Istio, ContourGateway, OldGatewayAPI, KEDA, KEDAAPI, Contour, OldRollouts, HTTPAddOn, Busybox,
+	}
 	for _, version := range build.OtherKEDAVersions() {
 		out = append(out, Addon(build.KEDAComponentOf(version)))
 	}
@@ -142,6 +146,8 @@ func AddonImages(addons []Addon, components map[string]string, programs map[prod
 				"rollouts-controller-"+build.OldRolloutsVersion))
 			controller.Names = []string{"argoproj/argo-rollouts:" + build.OldRolloutsVersion}
 			out = append(out, controller)
+		case HTTPAddOn:
+			out = append(out, httpAddOn(components)...)
 		case Busybox:
 			out = append(out, busybox(components))
 		case KEDAAPI, OldGatewayAPI: // objects and no image
@@ -187,7 +193,7 @@ func AddonBundles(addons []Addon, components map[string]string, sources install.
 		case Istio:
 			out = append(out, install.Istio(sources, share(build.IstioComponent, "base.yaml"),
 				share(build.IstioComponent, "istiod.yaml")))
-		case OldRollouts, Busybox, OldGatewayAPI: // no objects of its own
+		case OldRollouts, HTTPAddOn, Busybox, OldGatewayAPI: // no objects of its own
 		case KEDAAPI:
 			out = append(out, install.KEDAAPI(share(build.KEDAAPIComponent, "crd")))
 		default:
@@ -286,6 +292,23 @@ func keda(components map[string]string, version string) []images.Spec {
 			User:       product.NonRoot,
 			Files: []images.File{
 				{Path: image.program, Source: program(components, build.KEDAComponentOf(version), image.built)},
+			},
+			Folders: []images.Folder{{Path: "/tmp", Mode: 0o1777}},
+		})
+	}
+	return out
+}
+
+// httpAddOn have the layout and the names of the official images.
+func httpAddOn(components map[string]string) []images.Spec {
+	var out []images.Spec
+	for _, name := range []string{"interceptor", "operator", "scaler"} {
+		inside := "/ko-app/" + name
+		out = append(out, images.Spec{
+			Names:      []string{"kedacore/http-add-on-" + name + ":" + strings.TrimPrefix(build.HTTPAddOnVersion, "v")},
+			Entrypoint: []string{inside}, User: product.NonRoot,
+			Files: []images.File{
+				{Path: inside, Source: program(components, build.HTTPAddOnComponent, build.HTTPAddOnPrefix+name)},
 			},
 			Folders: []images.Folder{{Path: "/tmp", Mode: 0o1777}},
 		})

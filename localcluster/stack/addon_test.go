@@ -67,7 +67,8 @@ func TestAddonImagesAndBundles(t *testing.T) {
 		{"the API of KEDA, with the scaler and the agent", []Addon{KEDAAPI}, programs, 2, 2},
 		{"another KEDA", []Addon{"keda-v2.20.2"}, programs, 3 + 2, 2},
 		{"an older controller is an image and nothing else", []Addon{OldRollouts}, programs, 1, 0},
-		{"so is busybox", []Addon{Busybox}, programs, 1, 0},
+		{"the HTTP add-on is three images", []Addon{HTTPAddOn}, programs, 3, 0},
+		{"busybox is one", []Addon{Busybox}, programs, 1, 0},
 		{"KEDA and a gateway", []Addon{Traefik, KEDA}, programs, 1 + 3 + 2 + guides, 5},
 	}
 	for _, tt := range tests {

@@ -113,7 +113,7 @@ func (b *bareCluster) patchFinalizers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	command := regexp.MustCompile("(?m)^ +(kubectl get .*finalizers.*)$").FindSubmatch(page)
+	command := regexp.MustCompile("(?m)^(kubectl get .*finalizers.*)$").FindSubmatch(page)
 	if command == nil {
 		t.Fatal("docs/how-to/migrate.md has no command that removes finalizers")
 	}

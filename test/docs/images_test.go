@@ -28,7 +28,7 @@ func TestImageNames(t *testing.T) {
 	names := regexp.MustCompile(`\b` + regexp.QuoteMeta(host) + `/[a-z0-9_./-]*[a-z0-9/](?::[\w.-]+)?`)
 	// Images of other projects, in test data, and the chart.
 	others := []string{
-		"ghcr.io/kedacore/keda:2.19.0", config.Registry + "/charts", config.Registry + "/charts/kedify-http",
+		"ghcr.io/kedacore/keda:2.19.0", "ghcr.io/kedacore/http-add-on", config.Registry + "/charts", config.Registry + "/charts/kedify-http",
 		config.Registry + "/charts/kedify-http:0.1.0",
 	}
 	skipped := []string{".git", "bin", "dist", "release"}

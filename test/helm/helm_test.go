@@ -301,3 +301,40 @@ func TestTakeOwnership(t *testing.T) {
 		}
 	}
 }
+
+// TestNextToTheHTTPAddOn: helm rejects the namespace of the KEDA HTTP add-on, by the name of the Deployment that the
+// add-on has there, and installs into another one.
+func TestNextToTheHTTPAddOn(t *testing.T) {
+	const deployments, operator = "/apis/apps/v1/namespaces/%s/deployments", "keda-add-ons-http-operator"
+	labels := map[string]any{"app": "operator"}
+	install := func(namespace string) {
+		t.Helper()
+		collection := strings.Replace(deployments, "%s", namespace, 1)
+		if err := apiserver.Create(t.Context(), admin, collection, map[string]any{
+			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": operator},
+			"spec": map[string]any{"selector": map[string]any{"matchLabels": labels}, "template": map[string]any{
+				"metadata": map[string]any{"labels": labels},
+				"spec":     map[string]any{"containers": []any{map[string]any{"name": "operator", "image": "operator"}}},
+			}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		ctx := context.WithoutCancel(t.Context())
+		t.Cleanup(func() {
+			if err := admin.Delete().AbsPath(collection + "/" + operator).Do(ctx).Error(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	install("web")
+	must(t, "install", release, chart)
+	must(t, "uninstall", release)
+	install(namespace)
+	for _, args := range [][]string{nil, {"--take-ownership"}, {"--dry-run=server"}} {
+		_, err := helm(t, append([]string{"install", release, chart}, args...)...)
+		if want := "Deployment " + namespace + "/" + operator + " belongs to the KEDA HTTP add-on"; err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("helm install %v: %v, want %q", args, err, want)
+		}
+	}
+}

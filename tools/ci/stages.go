@@ -234,6 +234,7 @@ func ownClusters() []Stage {
 		{Name: "scenarios-1.10.2", Make: []string{"test-scenarios", "ROLLOUTS=1.10.2"}},
 		// This stage and release compile for all platforms.
 		{Name: "install", Make: []string{"test-install"}, OwnCluster: true, Alone: true},
+		{Name: "migration", Make: []string{"test-migration"}, OwnCluster: true},
 		{Name: "install-plugin", Make: []string{"test-plugin"}, OwnCluster: true},
 		// It sends 250 requests per second while all components are replaced.
 		{Name: "helm", Make: []string{"test-helm"}, OwnCluster: true, Alone: true},

@@ -47,6 +47,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
   (trimSuffix "/" $image.registry) (index . 1) ($image.tag | default $root.Chart.AppVersion)) -}}
 {{- end }}
 
+{{/* kedify-http.checkAddOn fails in the namespace of the KEDA HTTP add-on, whose objects have the same names. Without a
+cluster, such as in `helm template`, it checks nothing. The argument is the root. */}}
+{{- define "kedify-http.checkAddOn" -}}
+{{- $operator := "keda-add-ons-http-operator" -}}
+{{- if lookup "apps/v1" "Deployment" .Release.Namespace $operator -}}
+{{- fail (printf "Deployment %s/%s belongs to the KEDA HTTP add-on, whose objects have the same names: %s"
+  .Release.Namespace $operator "install into another namespace, and migrate (docs/how-to/migrate.md)") -}}
+{{- end -}}
+{{- end }}
+
 {{/* kedify-http.checkProxyImage fails if the admission policy would reject the agent's proxies. The tag of the default
 image is that of the agent's version, so any tag in a prefix is accepted. The argument is the root. */}}
 {{- define "kedify-http.checkProxyImage" -}}
