@@ -348,8 +348,8 @@ func (s *environment) codes(want ...string) {
 	s.t.Helper()
 	var out string
 	defer func() { s.t.Logf("doctor: %s", out) }()
-	s.await("the findings of doctor", strings.Join(want, " "), func(context.Context) string {
-		out, _ = s.run(filepath.Join(s.folder, "kubectl-http_canary"), "", "doctor", "-o", "json", "-n", s.namespace)
+	s.await("the findings of doctor", strings.Join(want, " "), func(ctx context.Context) string {
+		out, _ = s.run(ctx, filepath.Join(s.folder, "kubectl-http_canary"), "", "doctor", "-o", "json", "-n", s.namespace)
 		var printed struct {
 			Findings []struct{ Code, Object, Field, Message, Fix string }
 		}
@@ -367,13 +367,13 @@ func (s *environment) codes(want ...string) {
 // kubectl runs kubectl with an input, and returns what it printed.
 func (s *environment) kubectl(input string, args ...string) (out string, err error) {
 	s.t.Helper()
-	return s.run(os.Getenv("KUBECTL_BIN"), input, args...)
+	return s.run(s.t.Context(), os.Getenv("KUBECTL_BIN"), input, args...)
 }
 
 // run runs a program as the administrator with an input, and returns its output and errors.
-func (s *environment) run(program, input string, args ...string) (out string, err error) {
+func (s *environment) run(ctx context.Context, program, input string, args ...string) (out string, err error) {
 	s.t.Helper()
-	command := exec.CommandContext(s.t.Context(), program, args...)
+	command := exec.CommandContext(ctx, program, args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+s.kubeconfig)
 	command.Stdin = strings.NewReader(input)
 	printed, err := command.CombinedOutput()

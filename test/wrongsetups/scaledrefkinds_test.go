@@ -87,8 +87,8 @@ func (s *environment) finds(code string) {
 	s.t.Helper()
 	var out string
 	defer func() { s.t.Logf("doctor: %s", out) }()
-	s.await("the finding of doctor", code, func(context.Context) string {
-		out, _ = s.run(filepath.Join(s.folder, "kubectl-http_canary"), "", "doctor", "-o", "json", "-n", s.namespace)
+	s.await("the finding of doctor", code, func(ctx context.Context) string {
+		out, _ = s.run(ctx, filepath.Join(s.folder, "kubectl-http_canary"), "", "doctor", "-o", "json", "-n", s.namespace)
 		if strings.Contains(out, `"ScaledRefKinds"`) {
 			return "ScaledRefKinds"
 		}
@@ -167,7 +167,8 @@ func (s *environment) runKEDA() {
 // scalerProxy starts an HTTP proxy that connects every CONNECT request to a scaler, and returns its address.
 func scalerProxy(t *testing.T) string {
 	t.Helper()
-	scaler, err := net.Listen("tcp", "127.0.0.1:0")
+	var config net.ListenConfig
+	scaler, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,12 +176,12 @@ func scalerProxy(t *testing.T) string {
 	externalscaler.RegisterExternalScalerServer(calls, idleScaler{})
 	go func() { _ = calls.Serve(scaler) }()
 	t.Cleanup(calls.Stop)
-	proxy, err := net.Listen("tcp", "127.0.0.1:0")
+	proxy, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if err := forward(w, scaler.Addr().String()); err != nil && !errors.Is(err, net.ErrClosed) {
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := forward(r.Context(), w, scaler.Addr().String()); err != nil && !errors.Is(err, net.ErrClosed) {
 			t.Log(err)
 		}
 	})}
@@ -190,8 +191,8 @@ func scalerProxy(t *testing.T) string {
 }
 
 // forward answers a CONNECT request, and copies its connection to and from address.
-func forward(w http.ResponseWriter, address string) error {
-	target, err := net.Dial("tcp", address)
+func forward(ctx context.Context, w http.ResponseWriter, address string) error {
+	target, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package wrongsetups_test
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -193,7 +194,7 @@ func otherArchitecture(s *environment) {
 	name, sum := "rollouts-plugin-kedify-linux-"+other(), sha256.Sum256(file)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(file) }))
 	defer server.Close()
-	s.replace(entry(kedify.plugin, server.URL+"/v1/"+name, fmt.Sprintf("%x", sum)) + s.entryOf(gateway))
+	s.replace(entry(kedify.plugin, server.URL+"/v1/"+name, hex.EncodeToString(sum[:])) + s.entryOf(gateway))
 	s.update()
 	s.logged()
 	s.stuck()
@@ -301,7 +302,7 @@ func noBinding(s *environment) {
 // grep runs the command of the published guide on the controller's log.
 func (s *environment) grep() {
 	s.t.Helper()
-	out, err := s.run("grep", s.log(s.namespace), "-i", `httpscaled\|forbidden`)
+	out, err := s.run(s.t.Context(), "grep", s.log(s.namespace), "-i", `httpscaled\|forbidden`)
 	if err != nil || !strings.Contains(out, s.row.message) {
 		s.t.Errorf("grep: %v: %s", err, out)
 	}
