@@ -11,14 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// pins are the expressions of the versions that tests run, by the project on the page and by files that match a
-// pattern.
+// pins are the expressions of the versions that tests run, by the project on the page and by files that match one of
+// several patterns, with commas between them.
 func pins() map[string][2]string {
 	const components = "localcluster/components/"
 	module := func(path string) string { return `(?m)^(?:require)?\s+` + regexp.QuoteMeta(path) + ` v(\S+)` }
 	constant := func(name string) string { return name + `\s+= "([^"]+)"` }
 	return map[string][2]string{
-		"Kubernetes":         {components + "cluster/go.mod", module("k8s.io/kubernetes")},
+		"Kubernetes":         {components + "cluster/go.mod," + components + "kubernetes-*/go.mod", module("k8s.io/kubernetes")},
 		"Argo Rollouts":      {components + "*/go.mod", module("github.com/argoproj/argo-rollouts")},
 		"argo-helm chart":    {".github/workflows/ci.yml", `--branch=argo-rollouts-(\S+)`},
 		"KEDA":               {components + "keda*/go.mod", module("github.com/kedacore/keda/v2")},
@@ -39,9 +39,13 @@ func pins() map[string][2]string {
 // pinned returns the versions of a project in the repository, such as "KEDA 2.19.0".
 func pinned(t *testing.T, project string, pin [2]string) (versions []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(root, pin[0]))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s: %v, %v", pin[0], files, err)
+	var files []string
+	for pattern := range strings.SplitSeq(pin[0], ",") {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %v, %v", pattern, found, err)
+		}
+		files = append(files, found...)
 	}
 	for _, file := range files {
 		raw, err := os.ReadFile(filepath.Clean(file))
