@@ -22,8 +22,8 @@ func TestRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := e.inventory(t)
 	shop := e.deployShop(t)
+	before := e.inventory(t)
 	// kubectl create, which restores, would change the annotation of kubectl apply.
 	shop.Do(t, "annotate", "ingress", "--all", "kubectl.kubernetes.io/last-applied-configuration-")
 	shop.before = shop.ingresses(t)
