@@ -2,6 +2,7 @@ package argocd
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -190,7 +191,7 @@ func writerOf(user string) string {
 func (o object) state(resource string) string {
 	switch resource {
 	case "services":
-		return "hash " + or(o.Spec.Selector["rollouts-pod-template-hash"], "none")
+		return "hash " + cmp.Or(o.Spec.Selector["rollouts-pod-template-hash"], "none")
 	case "httpscaledobjects":
 		return weights(o.Metadata.Annotations[httpv1alpha1.AnnotationWeightedBackends])
 	case "scaledobjects":
@@ -245,14 +246,6 @@ func weights(annotation string) string {
 		parts = append(parts, fmt.Sprintf("%s=%d", backend.Service, backend.Weight))
 	}
 	return strings.Join(parts, "/")
-}
-
-// or returns text, or fallback if text is empty.
-func or(text, fallback string) string {
-	if text == "" {
-		return fallback
-	}
-	return text
 }
 
 // timeline formats writes with their seconds since the first one.

@@ -349,7 +349,7 @@ func (s *environment) codes(want ...string) {
 	var out string
 	defer func() { s.t.Logf("doctor: %s", out) }()
 	s.await("the findings of doctor", strings.Join(want, " "), func(ctx context.Context) string {
-		out, _ = s.run(ctx, filepath.Join(s.folder, "kubectl-http_canary"), "", "doctor", "-o", "json", "-n", s.namespace)
+		out = s.doctor(ctx)
 		var printed struct {
 			Findings []struct{ Code, Object, Field, Message, Fix string }
 		}
@@ -362,6 +362,12 @@ func (s *environment) codes(want ...string) {
 		}
 		return strings.Join(slices.Compact(codes), " ")
 	})
+}
+
+// doctor returns what doctor prints for the namespace. It fails if it finds an error.
+func (s *environment) doctor(ctx context.Context) string {
+	out, _ := s.run(ctx, filepath.Join(s.folder, "kubectl-http_canary"), "", "doctor", "-o", "json", "-n", s.namespace)
+	return out
 }
 
 // kubectl runs kubectl with an input, and returns what it printed.

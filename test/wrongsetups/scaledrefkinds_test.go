@@ -88,7 +88,7 @@ func (s *environment) finds(code string) {
 	var out string
 	defer func() { s.t.Logf("doctor: %s", out) }()
 	s.await("the finding of doctor", code, func(ctx context.Context) string {
-		out, _ = s.run(ctx, filepath.Join(s.folder, "kubectl-http_canary"), "", "doctor", "-o", "json", "-n", s.namespace)
+		out = s.doctor(ctx)
 		if strings.Contains(out, `"ScaledRefKinds"`) {
 			return "ScaledRefKinds"
 		}

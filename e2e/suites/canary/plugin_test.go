@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +15,7 @@ import (
 
 // plugin returns the path of the kubectl plugin, which `make test-canary` builds next to the cluster's programs.
 func plugin() string {
-	return filepath.Join(filepath.Dir(os.Getenv("LOCALCLUSTER_BIN")), "kubectl-http_canary")
+	return testbed.CanaryPlugin()
 }
 
 // splitReport is the relevant part of the output of `split --output json`.

@@ -3,7 +3,6 @@ package helm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -73,8 +72,8 @@ func launch(t *testing.T) *environment {
 		testbed.TagImages(t, b.Cluster, tag)
 	}
 	e.kubectl("").ExplainFailure(t, evidence()...)
-	e.run(t, block(t, e.howTo, "Remove the data path", 0))
-	e.run(t, block(t, e.howTo, "Remove the CRD", 0))
+	e.run(t, testbed.Block(t, e.howTo, "Remove the data path", "sh", 0))
+	e.run(t, testbed.Block(t, e.howTo, "Remove the CRD", "sh", 0))
 	e.resetRollouts(t)
 	return e
 }
@@ -90,9 +89,7 @@ func (e *environment) prepareFolder(t *testing.T) {
 	if err := errors.Join(
 		os.Mkdir(filepath.Join(e.folder, "bin"), 0o755),
 		os.Symlink(binary, filepath.Join(e.folder, "bin", "helm")),
-		// kubectl finds plugins by file name.
-		os.Symlink(filepath.Join(filepath.Dir(os.Getenv("LOCALCLUSTER_BIN")), "kubectl-http_canary"),
-			filepath.Join(e.folder, "bin", "kubectl-http_canary")),
+		os.Symlink(testbed.CanaryPlugin(), filepath.Join(e.folder, "bin", "kubectl-http_canary")),
 		os.Symlink(filepath.Join(e.Repo, "examples"), filepath.Join(e.folder, "examples")),
 	); err != nil {
 		t.Fatal(err)
@@ -149,20 +146,10 @@ func (e *environment) kubectl(namespace string) testbed.Kubectl {
 	return testbed.Kubectl{Cluster: e.Cluster, Namespace: namespace}
 }
 
-// block returns the n-th block of commands below a heading, which must exist.
-func block(t *testing.T, page pages.Pages, heading string, n int) string {
-	t.Helper()
-	text, err := page.Block(heading, "sh", n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
-}
-
 // line returns the n-th line of a block, counted from 0.
 func line(t *testing.T, page pages.Pages, heading string, number, n int) string {
 	t.Helper()
-	lines := strings.Split(strings.TrimSpace(block(t, page, heading, number)), "\n")
+	lines := strings.Split(strings.TrimSpace(testbed.Block(t, page, heading, "sh", number)), "\n")
 	if n >= len(lines) {
 		t.Fatalf("block %d below %q has %d lines, want more than %d", number, heading, len(lines), n)
 	}
@@ -190,10 +177,8 @@ func (e *environment) try(ctx context.Context, tag, script string) (string, erro
 	defer cancel()
 	script = strings.NewReplacer("--namespace keda ", "--namespace "+e.namespace+" ", "--namespace keda\n",
 		"--namespace "+e.namespace+"\n", "kubectl -n keda ", "kubectl -n "+e.namespace+" ").Replace(script + "\n")
-	// The user's own settings of helm have no effect.
-	return e.Cluster.Run(ctx, "bash", "-euo", "pipefail", "-c", fmt.Sprintf(
-		"cd %[1]s\nexport PATH=$PWD/bin:$PATH HELM_CACHE_HOME=$PWD/.helm HELM_CONFIG_HOME=$PWD/.helm "+
-			"HELM_DATA_HOME=$PWD/.helm IMAGE_TAG=%[2]s\n%[3]s", e.folder, tag, testbed.WithPatience(script)))
+	return e.Cluster.Run(ctx, "bash", "-euo", "pipefail", "-c",
+		testbed.InFolder(e.folder, "export IMAGE_TAG="+tag+"\n"+testbed.WithPatience(script)))
 }
 
 // installChart runs the page's command that installs the chart, with additional arguments, and the one that loads the

@@ -50,13 +50,13 @@ func (e *environment) installByPage(t *testing.T) {
 	t.Helper()
 	e.spent, e.ran = 0, 0
 	began := time.Now()
-	output := e.run(t, block(t, e.howTo, "With Helm", 0))
+	output := e.run(t, testbed.Block(t, e.howTo, "With Helm", "sh", 0))
 	t.Log(output)
 	k := e.kubectl(demo)
 	e.awaitWired(t)
 	e.awaitZero(t)
 	latency := e.wake(t)
-	e.run(t, block(t, e.howTo, "With Helm", 1))
+	e.run(t, testbed.Block(t, e.howTo, "With Helm", "sh", 1))
 	if e.ran > mostCommands {
 		t.Errorf("the page has %d commands up to here, want at most %d", e.ran, mostCommands)
 	}
@@ -170,7 +170,7 @@ func (e *environment) measure(t *testing.T) {
 // runHelmTest runs helm test: alone, with a request through the proxies, and with one that fails.
 func (e *environment) runHelmTest(t *testing.T) {
 	t.Helper()
-	command := block(t, e.chart, "Install", 0)
+	command := testbed.Block(t, e.chart, "Install", "sh", 0)
 	check := func() {
 		t.Helper()
 		if output := e.run(t, command); !strings.Contains(output, "Phase:          Succeeded") {

@@ -4,13 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/pages"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -82,14 +82,16 @@ func (e *environment) save(t *testing.T) backup {
 	var replicaSets []fields
 	for _, namespace := range []string{demo, shopNamespace} {
 		saved.add(e.list(t, "get", "namespaces", "--field-selector", "metadata.name="+namespace, "-o", "json"))
-		saved.add(e.list(t, "get", "configmaps,secrets,services,deployments,rollouts,scaledobjects,httpscaledobjects,ingresses",
-			"-n", namespace, "-o", "json"))
+		saved.add(e.list(t, "get", "-n", namespace, "-o", "json",
+			"configmaps,secrets,services,deployments,rollouts,scaledobjects,httpscaledobjects,ingresses"))
 		replicaSets = append(replicaSets, e.list(t, "get", "replicasets", "-n", namespace, "-o", "json")...)
 	}
 	for _, rollout := range saved["Rollout"] {
 		setStableImages(t, rollout, replicaSets)
 	}
-	for _, kind := range []string{"Namespace", "Service", "Deployment", "Rollout", "ScaledObject", "HTTPScaledObject", "Ingress"} {
+	for _, kind := range []string{
+		"Namespace", "Service", "Deployment", "Rollout", "ScaledObject", "HTTPScaledObject", "Ingress",
+	} {
 		if len(saved[kind]) == 0 {
 			t.Fatalf("the backup has no %s, only %v", kind, slices.Sorted(maps.Keys(saved)))
 		}
@@ -161,26 +163,18 @@ func removeServerFields(o fields) {
 func (e *environment) lose(t *testing.T) {
 	t.Helper()
 	e.kubectl("").Do(t, "delete", "namespace", demo, shopNamespace)
-	e.run(t, block(t, e.chart, "Uninstall", 1))
-	e.run(t, block(t, e.chart, "Uninstall", 2))
-	e.run(t, block(t, e.howTo, "Remove the CRD", 0))
+	e.run(t, testbed.Block(t, e.chart, "Uninstall", "sh", 1))
+	e.run(t, testbed.Block(t, e.chart, "Uninstall", "sh", 2))
+	e.run(t, testbed.Block(t, e.howTo, "Remove the CRD", "sh", 0))
 	e.resetRollouts(t)
 }
 
 // restore follows the steps of the page.
 func (e *environment) restore(t *testing.T, page pages.Pages, saved backup) {
 	t.Helper()
-	check := func(n int) string {
-		t.Helper()
-		text, err := page.Block("Restore", "", n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return text
-	}
 	e.create(t, saved, "Namespace", "ConfigMap", "Secret")
 	e.installChart(t)
-	e.run(t, check(0))
+	e.run(t, testbed.Block(t, page, "Restore", "", 0))
 	e.create(t, saved, "Service", "Deployment", "Rollout", "ScaledObject", "HTTPScaledObject")
 	k := e.kubectl(demo)
 	k.Do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Healthy")
@@ -192,10 +186,10 @@ func (e *environment) restore(t *testing.T, page pages.Pages, saved backup) {
 		answer, isStable = e.request(t)
 		return isStable
 	}, func() string { return answer })
-	output := ""
+	output, checks := "", testbed.Block(t, page, "Restore", "", 1)
 	await.Described(t, "doctor and cleanup to find nothing", func() bool {
 		var err error
-		output, err = e.try(t.Context(), e.tag, check(1))
+		output, err = e.try(t.Context(), e.tag, checks)
 		return err == nil && strings.Contains(output, "No problems found.") && strings.Contains(output, "No leftovers found.")
 	}, func() string { return output })
 }
@@ -213,9 +207,7 @@ func (e *environment) create(t *testing.T, saved backup, kinds ...string) {
 			documents = append(documents, string(raw))
 		}
 	}
-	file := filepath.Join(e.folder, "restore.yaml")
-	if err := os.WriteFile(file, []byte(strings.Join(documents, "\n---\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Log(fmt.Sprint(kinds), e.kubectl("").Do(t, "create", "-f", file))
+	const file = "restore.yaml"
+	e.writeFile(t, file, strings.Join(documents, "\n---\n"))
+	t.Log(fmt.Sprint(kinds), e.kubectl("").Do(t, "create", "-f", filepath.Join(e.folder, file)))
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
@@ -29,20 +30,20 @@ func (e *environment) uninstall(t *testing.T) {
 	client := e.startLoad(t, loadRate)
 	defer stopLoad(t, client)
 	// Step 2: the agent restores the Ingresses.
-	e.run(t, block(t, e.chart, "Uninstall", 0))
+	e.run(t, testbed.Block(t, e.chart, "Uninstall", "sh", 0))
 	if backend := k.Do(t, "get", "ingress/rollouts-demo", "-o",
 		"jsonpath={.spec.rules[*].http.paths[*].backend.service.name}"); backend != "rollouts-demo-stable" {
 		t.Errorf("the Ingress of the application has the backend %s", backend)
 	}
 	// Step 3: the plugins, the release, and the proxies.
-	e.run(t, block(t, e.howTo, "Remove the plugins", 0))
+	e.run(t, testbed.Block(t, e.howTo, "Remove the plugins", "sh", 0))
 	e.writeFile(t, "plugins.yaml", "[]\n")
-	e.run(t, block(t, e.howTo, "Remove the plugins", 1))
-	e.run(t, block(t, e.chart, "Uninstall", 1))
-	e.run(t, block(t, e.howTo, "Removal", 0))
+	e.run(t, testbed.Block(t, e.howTo, "Remove the plugins", "sh", 1))
+	e.run(t, testbed.Block(t, e.chart, "Uninstall", "sh", 1))
+	e.run(t, testbed.Block(t, e.howTo, "Removal", "sh", 0))
 	// Steps 4 and 5: what the components have created, and the CRD.
-	e.run(t, block(t, e.chart, "Uninstall", 2))
-	e.run(t, block(t, e.howTo, "Remove the CRD", 0))
+	e.run(t, testbed.Block(t, e.chart, "Uninstall", "sh", 2))
+	e.run(t, testbed.Block(t, e.howTo, "Remove the CRD", "sh", 0))
 }
 
 // object is the part of an object that shows whose it is.

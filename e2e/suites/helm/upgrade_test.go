@@ -35,7 +35,7 @@ func TestUpgrade(t *testing.T) {
 	})
 	e.DeployAutowired(t)
 	const proxies = 2
-	upgrade, rollback := block(t, e.chart, "Upgrade", 0), block(t, e.chart, "Upgrade", 1)
+	upgrade, rollback := testbed.Block(t, e.chart, "Upgrade", "sh", 0), testbed.Block(t, e.chart, "Upgrade", "sh", 1)
 	change := func(ctx context.Context, trial *testbed.Trial, step, weight int, tag, command string) error {
 		old, err := e.pods(ctx)
 		if err != nil {
@@ -124,7 +124,8 @@ func TestTakeOver(t *testing.T) {
 		}
 		return e.AwaitProxies(ctx, proxies, 80)
 	})
-	if output := e.run(t, block(t, e.chart, "Install", 0)); !strings.Contains(output, "Phase:          Succeeded") {
+	output := e.run(t, testbed.Block(t, e.chart, "Install", "sh", 0))
+	if !strings.Contains(output, "Phase:          Succeeded") {
 		t.Errorf("helm test: %s", output)
 	}
 }
@@ -138,7 +139,7 @@ func (e *environment) installManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.writeFile(t, "argo-rollouts-config.yaml", config)
-	e.run(t, block(t, e.howTo, "Option C: an init container", 0))
+	e.run(t, testbed.Block(t, e.howTo, "Option C: an init container", "sh", 0))
 	if err := e.awaitComponents(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func (e *environment) deployDemo(t *testing.T) {
 // startCanary runs the page's command that starts a canary, and waits for its pause.
 func (e *environment) startCanary(t *testing.T) {
 	t.Helper()
-	e.run(t, block(t, e.howTo, "With Helm", 1))
+	e.run(t, testbed.Block(t, e.howTo, "With Helm", "sh", 1))
 	e.kubectl(demo).Do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Paused")
 }
 

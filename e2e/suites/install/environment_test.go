@@ -56,8 +56,7 @@ func (w *environment) runScript(t *testing.T, text string) string {
 	}
 	began := time.Now()
 	out, err := w.Run(t.Context(), "bash", "-euo", "pipefail", "-c",
-		"export PATH="+w.folder+"/bin:$PATH HELM_CONFIG_HOME="+w.folder+"/helm HELM_CACHE_HOME="+w.folder+"/helm\ncd "+
-			w.folder+"\n"+text)
+		testbed.InFolder(w.folder, text))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

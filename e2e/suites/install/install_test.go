@@ -141,8 +141,8 @@ func (w *environment) optionA(t *testing.T) {
 	w.subChart(t)
 }
 
-// subChart upgrades the release to a chart that has Argo Rollouts' chart as a dependency, with the values of option A one
-// level deeper.
+// subChart upgrades the release to a chart that has Argo Rollouts' chart as a dependency, with the values of option A
+// one level deeper.
 func (w *environment) subChart(t *testing.T) {
 	t.Helper()
 	parent := filepath.Join(w.folder, "parent")

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/pages"
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 )
 
 // page contains the blocks of the tested pages.
@@ -23,9 +24,5 @@ func readPage(t *testing.T, repo string) page {
 // block returns the n-th block of a language below a heading, which must exist.
 func (p page) block(t *testing.T, heading, language string, n int) string {
 	t.Helper()
-	text, err := p.Block(heading, language, n)
-	if err != nil {
-		t.Fatalf("docs/how-to/install*.md and uninstall.md: %v", err)
-	}
-	return text
+	return testbed.Block(t, p.Pages, heading, language, n)
 }

@@ -59,7 +59,7 @@ func launch(t *testing.T) *environment {
 	testbed.TagImages(t, cluster, tag)
 	e.ExplainFailure(t, evidence()...)
 	for _, heading := range []string{"Remove the data path", "Remove the CRD"} {
-		e.run(t, block(t, uninstall, heading, 0))
+		e.run(t, testbed.Block(t, uninstall, heading, "sh", 0))
 	}
 	e.run(t, "kubectl delete -f config/argo-rollouts/rbac.yaml --ignore-not-found")
 	return e
@@ -76,9 +76,8 @@ func (e *environment) prepareFolder(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(e.folder, "bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	plugin := filepath.Join(filepath.Dir(os.Getenv("LOCALCLUSTER_BIN")), "kubectl-http_canary")
 	for link, target := range map[string]string{
-		"bin/helm": helm, "bin/kubectl-http_canary": plugin, "charts": filepath.Join(e.repo, "charts"),
+		"bin/helm": helm, "bin/kubectl-http_canary": testbed.CanaryPlugin(), "charts": filepath.Join(e.repo, "charts"),
 		"config": filepath.Join(e.repo, "config"),
 	} {
 		if err := os.Symlink(target, filepath.Join(e.folder, link)); err != nil {
@@ -108,20 +107,10 @@ func releaseOf(t *testing.T, repo string) string {
 	var text strings.Builder
 	text.WriteString("resources: [default]\nimages:\n")
 	for _, component := range []string{"interceptor", "operator", "scaler"} {
-		fmt.Fprintf(&text, "  - {name: ko://github.com/kedacore/http-add-on/%s, newName: ghcr.io/kedacore/http-add-on-%[1]s, "+
-			"newTag: %[2]q}\n", component, version[1])
+		fmt.Fprintf(&text, "  - {name: ko://github.com/kedacore/http-add-on/%s, "+
+			"newName: ghcr.io/kedacore/http-add-on-%[1]s, newTag: %[2]q}\n", component, version[1])
 	}
 	return text.String()
-}
-
-// block returns the n-th block of commands below a heading, which must exist.
-func block(t *testing.T, page pages.Pages, heading string, n int) string {
-	t.Helper()
-	text, err := page.Block(heading, "sh", n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }
 
 // run runs commands of a page unchanged, except for time limits. They must succeed.
@@ -134,15 +123,13 @@ func (e *environment) run(t *testing.T, script string) string {
 	return out
 }
 
-// try runs commands that may fail. Variable IMAGE_TAG is that of the page. The user's own settings of helm have no
-// effect.
+// try runs commands that may fail. Variable IMAGE_TAG is that of the page.
 func (e *environment) try(ctx context.Context, script string) (string, error) {
 	// The loops of the page have no limit of their own.
 	ctx, cancel := context.WithTimeout(ctx, 3*await.Patience())
 	defer cancel()
-	return e.Run(ctx, "bash", "-euo", "pipefail", "-c", fmt.Sprintf(
-		"cd %[1]s\nexport PATH=$PWD/bin:$PATH HELM_CACHE_HOME=$PWD/.helm HELM_CONFIG_HOME=$PWD/.helm "+
-			"HELM_DATA_HOME=$PWD/.helm IMAGE_TAG=%[2]s\n%[3]s", e.folder, tag, testbed.WithPatience(script)))
+	return e.Run(ctx, "bash", "-euo", "pipefail", "-c",
+		testbed.InFolder(e.folder, "export IMAGE_TAG="+tag+"\n"+testbed.WithPatience(script)))
 }
 
 // evidence returns the kubectl commands that show the state after a failure.

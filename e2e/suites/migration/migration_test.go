@@ -4,11 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
-// TestMigration moves an application from the KEDA HTTP add-on to this project and back, by the commands of the page. No
-// request fails, and the application always has the replicas that its requests need.
+// TestMigration moves an application from the KEDA HTTP add-on to this project and back, by the commands of the page.
+// No request fails, and the application always has the replicas that its requests need.
 func TestMigration(t *testing.T) {
 	e := launch(t)
 	e.step(t, "the add-on is installed", e.installAddOn)
@@ -26,13 +27,13 @@ func TestMigration(t *testing.T) {
 	} {
 		e.step(t, step.heading, func(t *testing.T) {
 			t.Helper()
-			t.Log(e.run(t, block(t, e.page, step.heading, 0)))
+			t.Log(e.run(t, testbed.Block(t, e.page, step.heading, "sh", 0)))
 			step.check(t)
 		})
 	}
 	e.step(t, "the add-on's trigger is removed", func(t *testing.T) {
 		t.Helper()
-		t.Log(e.run(t, block(t, e.page, "Point the Ingress at the proxies", 1)))
+		t.Log(e.run(t, testbed.Block(t, e.page, "Point the Ingress at the proxies", "sh", 1)))
 		e.checkTriggers(1)(t)
 	})
 	e.step(t, "Remove the add-on", e.removeAddOn)
@@ -51,13 +52,13 @@ func (e *environment) returnToAddOn(t *testing.T) {
 	e.step(t, "the add-on is installed again", e.installAddOn)
 	e.step(t, heading, func(t *testing.T) {
 		t.Helper()
-		t.Log(e.run(t, block(t, e.page, heading, 0)))
+		t.Log(e.run(t, testbed.Block(t, e.page, heading, "sh", 0)))
 		e.awaitPath(t, false)
 		e.checkTriggers(1)(t)
 	})
 	e.step(t, "this project is removed", func(t *testing.T) {
 		t.Helper()
-		t.Log(e.run(t, block(t, e.page, heading, 1)))
+		t.Log(e.run(t, testbed.Block(t, e.page, heading, "sh", 1)))
 		e.checkReady(t)
 	})
 	e.stopTraffic(t)
@@ -112,7 +113,7 @@ func (e *environment) checkTriggers(want int) func(t *testing.T) {
 func (e *environment) removeAddOn(t *testing.T) {
 	t.Helper()
 	for n := range 2 {
-		t.Log(e.run(t, block(t, e.page, "Remove the add-on", n)))
+		t.Log(e.run(t, testbed.Block(t, e.page, "Remove the add-on", "sh", n)))
 	}
 	if left := e.Do(t, "get", "-n", namespace, "httpscaledobject/shop", "-o", "jsonpath={.metadata.finalizers}"); left != "" {
 		t.Errorf("the HTTPScaledObject has the finalizers %s", left)
@@ -153,7 +154,7 @@ func (e *environment) checkRefusals(t *testing.T) {
 	const state = "kubectl -n keda get services,deployments,secrets,configmaps,serviceaccounts -o " +
 		`jsonpath='{range .items[*]}{.kind}/{.metadata.name} {.spec.selector} {.spec.template}{"\n"}{end}'; kubectl get clusterroles,crds -o name`
 	before := e.run(t, state)
-	helm := strings.ReplaceAll(strings.Split(block(t, e.page, "Install next to the add-on", 0), "\n")[1],
+	helm := strings.ReplaceAll(strings.Split(testbed.Block(t, e.page, "Install next to the add-on", "sh", 0), "\n")[1],
 		"--namespace kedify-http", "--namespace "+keda)
 	for name, command := range map[string]string{
 		"helm": helm, "helm --take-ownership": helm + " --take-ownership",
