@@ -36,20 +36,28 @@ func TestGuide(t *testing.T) {
 	r.chdir(t, "scaledobject.yaml", nil)
 	r.restartController(t)
 	r.deploy(t)
-	r.startCanary(t, "blue", "yellow")
+	r.startCanary(t, 2, "blue", "yellow")
 	r.troubleshoot(t)
 	r.promote(t)
-	r.startCanary(t, "yellow", "purple")
+	r.startCanary(t, 3, "yellow", "purple")
 	r.abort(t, "yellow")
 	r.cleanUp(t)
 }
 
-// TestPublicSample does the same with the ScaledObject of the vendor's published sample and its two wait commands.
+// TestPublicSample does the same with the ScaledObject of the vendor's published sample and its two wait commands. The
+// Ingress controller publishes an IP address.
 func TestPublicSample(t *testing.T) {
 	r := launch(t)
+	ip := r.publishIP(t)
 	r.chdir(t, "scaledobject.yaml", sample)
 	r.deploy(t)
-	r.startCanary(t, "blue", "yellow")
+	if answers := r.askPublished(t, ip); answers["blue"] != 50 {
+		t.Errorf("50 requests to %s before the canary: %v, want only blue", ip, answers)
+	}
+	r.startCanary(t, 2, "blue", "yellow")
+	if answers := r.askPublished(t, ip); !isFifth(answers["yellow"]) || answers["blue"]+answers["yellow"] != 50 {
+		t.Errorf("50 requests to %s at 20 %%: %v", ip, answers)
+	}
 	r.promote(t)
 	r.cleanUp(t)
 }
@@ -127,6 +135,7 @@ scaledobject.keda.sh/rollouts-demo created`
 	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy")
 	r.awaitLine(t, "kubectl -n rollouts-demo wait scaledobject/rollouts-demo --for=condition=Ready")
 	r.checkTable(t, r.runLine(t, objects))
+	r.awaitTree(t, revision{1, "stable", 2})
 }
 
 // The columns of the guide's tables.
@@ -175,24 +184,28 @@ func compared(object string) int {
 	return 5
 }
 
-// startCanary is Step 3: the image, the step table, the annotation and 50 requests.
-func (r *reader) startCanary(t *testing.T, from, to string) {
+// startCanary is Step 3: the image, the step table, the tree with the number of the revision, the annotation and 50
+// requests.
+func (r *reader) startCanary(t *testing.T, number int, from, to string) {
 	t.Helper()
 	if output := r.runLine(t, setImage(to)); output != `rollout "rollouts-demo" image updated` {
 		t.Errorf("set image printed %s", output)
 	}
 	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Paused")
 	r.steps(t, from, to)
+	r.awaitTree(t, revision{number, "canary", 1}, revision{number - 1, "stable", 2})
 	want := "- service: rollouts-demo-stable\n  weight: 80\n- service: rollouts-demo-canary\n  weight: 20"
 	if diff := cmp.Diff(want, r.runLine(t, annotation)); diff != "" {
 		t.Errorf("annotation (-guide +ours):\n%s", diff)
 	}
 	counts := r.askApp(t)
-	// 50 requests at 20 %: 10, with a standard deviation of 2.8.
-	if n := counts[to]; n < 2 || n > 18 || counts[from]+n != 50 {
+	if n := counts[to]; !isFifth(n) || counts[from]+n != 50 {
 		t.Errorf("of 50 requests %d got %s and %d %s; 2 to 18 is within 3 σ of 20 %%", n, to, counts[from], from)
 	}
 }
+
+// isFifth reports whether a number of 50 requests is within 3 σ of 20 %: 10, with a standard deviation of 2.8.
+func isFifth(n int) bool { return n >= 2 && n <= 18 }
 
 // steps compares the shown Rollout with the guide.
 func (r *reader) steps(t *testing.T, from, to string) {
@@ -248,6 +261,7 @@ grep -E '^ +SetWeight:' frames.txt | uniq`)
 	if text := strings.Join(strings.Fields(output), " "); !strings.Contains(text, "SetWeight: 50 SetWeight: 80") {
 		t.Errorf("-w does not show the weights 50 and 80, one after the other: %s", text)
 	}
+	r.awaitTree(t, revision{2, "stable", 2})
 	r.awaitEnd(t, "yellow")
 }
 
