@@ -64,7 +64,9 @@ func (w *environment) serve(t *testing.T) {
 }
 
 // plugins are the names of the plugins' binaries.
-func plugins() []string { return []string{"rollouts-plugin-kedify-linux-amd64", "gatewayapi-plugin-linux-amd64"} }
+func plugins() []string {
+	return []string{"rollouts-plugin-kedify-linux-amd64", "gatewayapi-plugin-linux-amd64"}
+}
 
 // downloads counts the downloads of each plugin from the server in the cluster so far.
 func (w *environment) downloads(t *testing.T) map[string]int {
