@@ -14,6 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/e2e/pages"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
+	"github.com/kedify/argo-rollouts-plugin/e2e/tutorial"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
@@ -135,17 +136,25 @@ func (a *app) send(t *testing.T) {
 	})
 }
 
-// run runs commands of the page unchanged, except for time limits. They must succeed.
-func (e *environment) run(t *testing.T, script string) {
+// run runs the n-th commands below a heading of the page unchanged, except for time limits. They must print what the
+// page shows.
+func (e *environment) run(t *testing.T, heading string, n int) {
 	t.Helper()
+	step := tutorial.Step{
+		Commands: testbed.Block(t, e.page, heading, "sh", n), Output: testbed.Block(t, e.page, heading, "text", n),
+	}
 	// Each of the commands may wait for await.Patience.
 	ctx, cancel := context.WithTimeout(t.Context(), 3*await.Patience())
 	defer cancel()
-	out, err := e.Run(ctx, "bash", "-euo", "pipefail", "-c", testbed.InFolder(e.folder, testbed.WithPatience(script)))
+	out, err := e.Run(ctx, "bash", "-euo", "pipefail", "-c",
+		testbed.InFolder(e.folder, testbed.WithPatience(step.Commands)))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	t.Logf("%s%s", script, out)
+	t.Logf("%s%s", step.Commands, out)
+	if err := step.Compare(out); err != nil {
+		t.Errorf("$ %s%v", step.Commands, err)
+	}
 }
 
 // write writes the Rollout below a heading of the page to its file.

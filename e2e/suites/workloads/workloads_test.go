@@ -38,14 +38,14 @@ func convertByReference(t *testing.T, e *environment) {
 	a := e.deploy(t, "shop.yaml")
 	other := a.callShop(t)
 	a.write(t, heading)
-	a.run(t, testbed.Block(t, a.page, heading, "sh", 0))
-	a.run(t, testbed.Block(t, a.page, heading, "sh", 1))
+	a.run(t, heading, 0)
+	a.run(t, heading, 1)
 	other.Check(t, before)
 	if replicas := a.Do(t, "get", "deployment/shop", "-o", "jsonpath={.spec.replicas}"); replicas != "0" {
 		t.Errorf("the Deployment has %s replicas, want 0", replicas)
 	}
 	a.split(t, 0)
-	a.run(t, testbed.Block(t, a.page, heading, "sh", 2))
+	a.run(t, heading, 2)
 	a.promote(t)
 }
 
@@ -56,8 +56,8 @@ func convertBySeparateRollout(t *testing.T, e *environment) {
 	a := e.deploy(t, "shop.yaml")
 	other := a.callShop(t)
 	a.write(t, heading)
-	a.run(t, testbed.Block(t, a.page, heading, "sh", 0))
-	a.run(t, testbed.Block(t, a.page, heading, "sh", 1))
+	a.run(t, heading, 0)
+	a.run(t, heading, 1)
 	a.Do(t, "wait", "pods", "-l", "app=shop,!workload", "--for=delete")
 	other.Check(t, before)
 	a.split(t, 0)
