@@ -23,8 +23,8 @@ const (
 	watchDelay = time.Second
 )
 
-// Caller calls the Service of the stable side one request after the other. Each has a new connection, because kube-proxy
-// chooses an endpoint for each connection. It runs until the test ends.
+// Caller calls the Service of the stable side, one request after the other. Each has a new connection, because
+// kube-proxy chooses an endpoint for each connection. It runs until the test ends.
 type Caller struct {
 	name string
 	// stable returns the hash of the stable version.
@@ -88,8 +88,8 @@ func (c *Caller) Check(t *testing.T, color string) {
 	}
 }
 
-// CheckPromotion is Check for the time in which the version to has replaced the version from. The new version answers no
-// call before it is stable, and all calls in the end.
+// CheckPromotion is Check for the time in which the version to has replaced the version from. The new version answers
+// no call before it is stable, and all calls in the end.
 func (c *Caller) CheckPromotion(t *testing.T, from, to string) {
 	t.Helper()
 	await.Described(t, c.name+": answers by "+to, func() bool {

@@ -19,7 +19,8 @@ func (k Kubectl) StartClientPod(t *testing.T, node *inside.Cluster, name string)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), CommandTimeout())
 		defer cancel()
-		if _, err := k.Run(ctx, k.command([]string{"delete", "pod", name, "--ignore-not-found", "--grace-period=1"})...); err != nil {
+		command := k.command([]string{"delete", "pod", name, "--ignore-not-found", "--grace-period=1"})
+		if _, err := k.Run(ctx, command...); err != nil {
 			t.Error(err)
 		}
 	})

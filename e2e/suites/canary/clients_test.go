@@ -16,8 +16,8 @@ const (
 	clientSample = 300
 )
 
-// clients are two applications in a Pod of the cluster, of which neither uses an Ingress: one calls Service kedify-proxy
-// with the host of the application, the other the Service of the stable side.
+// clients are two applications in a Pod of the cluster, of which neither uses an Ingress: one calls Service
+// kedify-proxy with the host of the application, the other the Service of the stable side.
 type clients struct {
 	proxied *testbed.Load
 	direct  *testbed.Caller
