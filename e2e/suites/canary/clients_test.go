@@ -44,6 +44,8 @@ func (c clients) check(ctx context.Context, t *testing.T, stable, canary string,
 		invariant.Broken(t, invariant.Split, "a Pod that calls Service kedify-proxy: %v", err)
 	case err != nil:
 		t.Error(err)
+	default:
+		t.Logf("a Pod that calls Service kedify-proxy: %d requests or more agree with %d %%", clientSample, weight)
 	}
 	c.direct.Check(t, stable)
 }

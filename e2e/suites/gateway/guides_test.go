@@ -8,6 +8,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 // myAppImage is the image of the app of guide my-app, without its tag.
@@ -71,18 +72,19 @@ func (c *guideRun) promoteMyApp(t *testing.T, eastWest *testbed.Caller) {
 	eastWest.CheckPromotion(t, "v1.0.0", "v1.1.0")
 }
 
-// lowestWeight runs a canary with the lowest weight of a step, 1 %, and aborts it. Of the sample, 30 requests are the
-// canary's, with a standard deviation of 5.4.
+// The sample at the lowest weight of a step, in percent: 30 requests are the canary's, with a standard deviation of 5.4.
+const lowestWeight, lowestSample = 1, 3000
+
+// lowestWeight runs a canary with lowestWeight, and aborts it.
 func (c *guideRun) lowestWeight(t *testing.T) {
 	t.Helper()
-	const weight, sample = 1, 3000
 	// One patch: other steps alone would start the aborted canary again.
 	c.do(t, "kubectl", "patch", "rollout", c.rollout, "--type=json", "-p", `[
 		{"op": "replace", "path": "/spec/strategy/canary/steps", "value": [{"setWeight": 1}, {"pause": {}}]},
 		{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "`+myAppImage+`v1.0.0"}]`)
 	usual := c.sample
-	c.sample = sample
-	c.step(t, weight, "v1.0.0")
+	c.sample = lowestSample
+	c.step(t, lowestWeight, "v1.0.0")
 	c.sample = usual
 	c.abort(t)
 	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
@@ -149,4 +151,17 @@ func (c *guideRun) pausedForQA(t *testing.T) time.Time {
 			seen.Spec.Rules[1].routesTo(c.canary, c.header)
 	}, c.state)
 	return time.Now()
+}
+
+// A sample at lowestWeight differs from one without a weight, and from one at twice the weight.
+func TestLowestWeight(t *testing.T) {
+	t.Parallel()
+	for hits, want := range map[int]stats.Verdict{
+		0: stats.Off, 11: stats.Agrees, 30: stats.Agrees, 49: stats.Agrees, 50: stats.Off, 60: stats.Off,
+	} {
+		share := float64(lowestWeight) / 100
+		if got := stats.DefaultRule().EvaluateSecond(stats.Split{Hits: hits, Total: lowestSample}, share); got != want {
+			t.Errorf("%d of %d requests: verdict %d, want %d", hits, lowestSample, got, want)
+		}
+	}
 }
