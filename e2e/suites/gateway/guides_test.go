@@ -47,7 +47,7 @@ func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a sub
 	c.step(t, 25, "v1.2.0")
 	c.abort(t)
 	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
-	c.lowestWeight(t)
+	c.measureLowestWeight(t)
 	eastWest.Check(t, "v1.1.0")
 	c.checkUpdates(t)
 }
@@ -75,8 +75,8 @@ func (c *guideRun) promoteMyApp(t *testing.T, eastWest *testbed.Caller) {
 // The sample at the lowest weight of a step, in percent: 30 requests are the canary's, with a standard deviation of 5.4.
 const lowestWeight, lowestSample = 1, 3000
 
-// lowestWeight runs a canary with lowestWeight, and aborts it.
-func (c *guideRun) lowestWeight(t *testing.T) {
+// measureLowestWeight runs a canary with lowestWeight, and aborts it.
+func (c *guideRun) measureLowestWeight(t *testing.T) {
 	t.Helper()
 	// One patch: other steps alone would start the aborted canary again.
 	c.do(t, "kubectl", "patch", "rollout", c.rollout, "--type=json", "-p", `[
