@@ -12,7 +12,6 @@ import (
 // TestWorkloads replaces each kind of workload in one cluster. No request fails.
 func TestWorkloads(t *testing.T) {
 	e := launch(t)
-	ran := 0
 	for _, c := range []struct {
 		name string
 		run  func(t *testing.T, e *environment)
@@ -21,13 +20,7 @@ func TestWorkloads(t *testing.T) {
 		{"By a separate Rollout", convertBySeparateRollout},
 		{"blue-green", promoteBlueGreen},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			ran++
-			c.run(t, e)
-		})
-	}
-	if ran != 3 {
-		t.Errorf("%d of 3 cases ran", ran)
+		t.Run(c.name, func(t *testing.T) { c.run(t, e) })
 	}
 }
 
