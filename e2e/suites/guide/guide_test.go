@@ -35,7 +35,7 @@ func TestGuide(t *testing.T) {
 	r := launch(t)
 	r.chdir(t, "scaledobject.yaml", nil)
 	r.restartController(t)
-	r.deploy(t)
+	r.deploy(t, 10)
 	r.startCanary(t, 2, "blue", "yellow")
 	r.troubleshoot(t)
 	r.promote(t)
@@ -50,7 +50,7 @@ func TestPublicSample(t *testing.T) {
 	r := launch(t)
 	ip := r.publishIP(t)
 	r.chdir(t, "scaledobject.yaml", sample)
-	r.deploy(t)
+	r.deploy(t, 5)
 	if answers := r.askPublished(t, ip); answers["blue"] != 50 {
 		t.Errorf("50 requests to %s before the canary: %v, want only blue", ip, answers)
 	}
@@ -116,8 +116,8 @@ func (r *reader) restartController(t *testing.T) {
 	r.awaitLine(t, "kubectl -n argo-rollouts rollout status deploy/argo-rollouts")
 }
 
-// deploy is Step 2.
-func (r *reader) deploy(t *testing.T) {
+// deploy is Step 2, with a ScaledObject of most replicas at most.
+func (r *reader) deploy(t *testing.T, most int) {
 	t.Helper()
 	r.runLine(t, "kubectl create ns rollouts-demo")
 	created := r.runLine(t, "kubectl -n rollouts-demo apply -f manifests.yaml")
@@ -134,7 +134,7 @@ scaledobject.keda.sh/rollouts-demo created`
 		"--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy")
 	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy")
 	r.awaitLine(t, "kubectl -n rollouts-demo wait scaledobject/rollouts-demo --for=condition=Ready")
-	r.checkTable(t, r.runLine(t, objects))
+	r.checkTable(t, r.runLine(t, objects), most)
 	r.awaitTree(t, revision{1, "stable", 2})
 }
 
@@ -147,7 +147,7 @@ var columns = []string{
 
 // checkTable compares the columns, and the fields of the rows that do not depend on time: whether a column that the
 // guide leaves blank is filled, and whether KEDA reports activity, are differences that the example's README lists.
-func (*reader) checkTable(t *testing.T, printed string) {
+func (*reader) checkTable(t *testing.T, printed string, most int) {
 	t.Helper()
 	var headers, rows []string
 	for line := range strings.Lines(printed) {
@@ -168,8 +168,9 @@ func (*reader) checkTable(t *testing.T, printed string) {
 	}
 	want := []string{
 		"rollout.argoproj.io/rollouts-demo 2 2 2 2",
-		"httpscaledobject.http.keda.sh/rollouts-demo argoproj.io/v1alpha1/Rollout/rollouts-demo rollouts-demo-stable:80 2 10",
-		"scaledobject.keda.sh/rollouts-demo argoproj.io/v1alpha1.Rollout rollouts-demo 2 10 True",
+		fmt.Sprintf("httpscaledobject.http.keda.sh/rollouts-demo argoproj.io/v1alpha1/Rollout/rollouts-demo "+
+			"rollouts-demo-stable:80 2 %d", most),
+		fmt.Sprintf("scaledobject.keda.sh/rollouts-demo argoproj.io/v1alpha1.Rollout rollouts-demo 2 %d True", most),
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
