@@ -1,7 +1,7 @@
 ##@ Suites on a cluster
 
 # Each suite starts a cluster of its own and removes it. E2E_SHARED=1 uses the running one.
-SUITES := autoscaling autowire canary faults gateway guide helm install keda migration mutants release routes tls traffic zero
+SUITES := autoscaling autowire canary faults gateway guide helm install keda migration mutants release routes tls traffic workloads zero
 # The suites are compiled before anything runs. BUILT=1 means that `make suites` compiled them from this tree.
 compile = $(COMPILE) $(GREED) go test -c -vet=off -ldflags=-w -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
 # Call suite with its name, a time limit, environment, a pattern of tests (all if it is empty), and further arguments. A
@@ -124,3 +124,10 @@ test-traffic: tools-cluster ## [root, 15 min] compare what works behind an Ingre
 .PHONY: test-guide
 test-guide: tools-cluster ## [root, 6 min] run the canary guide's commands, and compare their output with the guide
 	$(call suite,guide,60m)
+
+# Which test, as a pattern: workloadRef, separate or blue-green.
+WORKLOADS ?=
+
+.PHONY: test-workloads
+test-workloads: tools-cluster ## [root, 5 min] convert a Deployment to a Rollout by both methods of docs/how-to/deployment-to-rollout.md, and promote a blue-green Rollout, under load (WORKLOADS=blue-green)
+	$(call suite,workloads,40m,,$(if $(WORKLOADS),TestWorkloads/$(WORKLOADS)))

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -121,6 +123,16 @@ func (p Process) Pod() (string, error) {
 		return "", fmt.Errorf("%w: the pod of %s: %w", ErrNoProcess, p.Program(), err)
 	}
 	return strings.TrimSpace(string(raw)), nil
+}
+
+// DialContext connects to a numeric address from the network namespace of the process, with the arguments of
+// net.Dialer.DialContext. A connection from a Pod to the address of a Service is like one of the Pod's program.
+func (p Process) DialContext(ctx context.Context, _, address string) (net.Conn, error) {
+	parsed, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return nil, fmt.Errorf("an address of the cluster has to be a number: %w", err)
+	}
+	return dialFrom(ctx, p.PID, parsed)
 }
 
 // Signal sends a signal to exactly this process, and not to a later one with the same id.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"testing"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/assert"
@@ -64,6 +65,26 @@ func (b *Testbed) StartIngressLoad(ctx context.Context) (*Load, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// StartLoadFrom starts to send requests from a Pod to a numeric address of the cluster, such as that of a Service.
+func (b *Testbed) StartLoadFrom(ctx context.Context, pod ClientPod, address string, rate float64) (*Load, error) {
+	l := newLoad()
+	if err := l.add(ctx, address, load.Config{Address: address, Dial: pod.DialContext, Rate: rate}); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// CallStable starts to call the Service of the stable side, at a numeric address, from a Pod.
+func (b *Testbed) CallStable(t *testing.T, pod ClientPod, address string) *Caller {
+	t.Helper()
+	config := load.Config{
+		Address: address, Dial: pod.DialContext, Host: stable, Path: "/color", Timeout: RequestTimeout(), MaxInFlight: 1,
+		Colors: guide.Colors(),
+	}
+	return StartCaller(t, "a Pod that calls "+stable, config,
+		func() string { return b.Record.Now().Rollout.Status.StableRS })
 }
 
 // newLoad returns a Load without clients.

@@ -214,6 +214,7 @@ func ownClusters() []Stage {
 		{Name: "guide", Make: []string{"test-guide"}, OwnCluster: true},
 		{Name: "routes", Make: []string{"test-routes"}, OwnCluster: true},
 		{Name: "tls", Make: []string{"test-tls"}, OwnCluster: true},
+		{Name: "workloads", Make: []string{"test-workloads"}, OwnCluster: true},
 		{Name: "keda", Make: []string{"test-keda"}, OwnCluster: true},
 		{Name: "keda-2.18", Make: []string{"test-keda", "KEDA=2.18.3"}, OwnCluster: true, Needs: []string{"keda-parts"}},
 		{Name: "keda-2.20", Make: []string{"test-keda", "KEDA=2.20.2"}, OwnCluster: true, Needs: []string{"keda-parts"}},

@@ -71,15 +71,23 @@ func promoteFull(t *testing.T, b *testbed.Testbed, from, to string) {
 	})
 }
 
+// abortAt80 has clients in the cluster, too.
 func abortAt80(t *testing.T, b *testbed.Testbed, from, to string) {
 	t.Helper()
+	inCluster := startClients(t, b)
+	inCluster.check(t.Context(), t, from, to, 0)
 	c := testbed.Canary{From: from, To: to, Final: from, Weights: []int{20, 50, 80}, Requested: []int{0, 20, 50, 80, 0}}
 	runCanary(t, b, c, func(ctx context.Context, trial *testbed.Trial) error {
-		if err := runSteps(ctx, t, b, trial, 20, 50, 80); err != nil {
-			return err
+		for i, weight := range c.Weights {
+			if err := runStep(ctx, t, b, trial, i, weight); err != nil {
+				return err
+			}
+			inCluster.check(ctx, t, from, to, weight)
 		}
 		return b.Argo(ctx, "abort", testbed.App)
 	})
+	inCluster.check(t.Context(), t, from, to, 0)
+	inCluster.stop(t, from)
 }
 
 func rollback(t *testing.T, b *testbed.Testbed, from, to string) {

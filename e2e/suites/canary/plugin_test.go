@@ -43,20 +43,28 @@ func (s splitReport) weight() (int, bool) {
 	return 100 * canary / max(1, stable+canary), true
 }
 
-// runSteps runs steps like Trial.RunSteps. At each pause the Envoys have the weight, split reports the same, and doctor
-// reports nothing.
+// runSteps runs steps like Trial.RunSteps, with the checks of runStep.
 func runSteps(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *testbed.Trial, weights ...int) error {
 	t.Helper()
 	for i, weight := range weights {
-		if err := trial.RunStep(ctx, i, weight); err != nil {
+		if err := runStep(ctx, t, b, trial, i, weight); err != nil {
 			return err
 		}
-		if now := b.Record.Now(); !now.HasWeight(weight, len(b.Proxies)) {
-			return fmt.Errorf("weight %d is not active: %s", weight, now)
-		}
-		checkWeight(ctx, t, b, weight)
-		checkDoctor(ctx, t, b, fmt.Sprintf("at %d %%", weight))
 	}
+	return nil
+}
+
+// runStep is Trial.RunStep. At the pause the Envoys have the weight, split reports the same, and doctor reports nothing.
+func runStep(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *testbed.Trial, i, weight int) error {
+	t.Helper()
+	if err := trial.RunStep(ctx, i, weight); err != nil {
+		return err
+	}
+	if now := b.Record.Now(); !now.HasWeight(weight, len(b.Proxies)) {
+		return fmt.Errorf("weight %d is not active: %s", weight, now)
+	}
+	checkWeight(ctx, t, b, weight)
+	checkDoctor(ctx, t, b, fmt.Sprintf("at %d %%", weight))
 	return nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 // environment gives access to the running cluster.
 type environment struct {
+	cluster   *provider.Cluster
 	runner    kube.Runner
 	repo      string
 	logs      string // folder with the node's logs
@@ -32,7 +33,9 @@ type proxy struct {
 func start(t *testing.T, s setup) environment {
 	t.Helper()
 	cluster, repo := testbed.Launch(t, provider.Spec{Addons: s.addons, Forwards: s.forwards})
-	w := environment{runner: cluster, repo: repo, logs: cluster.Logs, addresses: cluster.Addresses, setup: s}
+	w := environment{
+		cluster: cluster, runner: cluster, repo: repo, logs: cluster.Logs, addresses: cluster.Addresses, setup: s,
+	}
 	files := []string{testbed.LimitRangeFile(repo)}
 	for _, file := range s.files {
 		files = append(files, w.example(file))

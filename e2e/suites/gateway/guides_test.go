@@ -6,37 +6,30 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
+// myAppImage is the image of the app of guide my-app, without its tag.
+const myAppImage = "my-registry.example.com/my-app:"
+
 // testMyApp runs the guide with the HTTPRoute my-app-route unchanged, with its real pauses. A second canary is aborted
-// halfway.
+// halfway, a third one has the lowest weight. All the time a Pod calls the Service of the stable side.
 func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a subtest
 	w.apply(t, "my-app", p.manifest, "services", "httproute", "rollout")
 	w.explainFailure(t, "rollout,httproute")
-	const image = "my-registry.example.com/my-app:"
 	c := startGuideRun(t, w, p, guide{
 		rollout: "my-app", container: "app", route: "my-app-route", stable: "my-app-stable", canary: "my-app-canary",
 		host: "api.example.com", path: "/my-app", colors: []string{"v1.0.0", "v1.1.0", "v1.2.0"},
 		rate: 100, sample: 1000,
 	})
+	eastWest := c.callStable(t)
 	c.checkAll(t, "v1.0.0", c.awaitEnd(t))
 	c.checkPods(t, 4, 0)
 	c.checkSelectors(t, false)
 
-	c.setImage(t, image+"v1.1.0")
-	c.step(t, 5, "v1.1.0")
-	c.checkPods(t, 4, 1)
-	c.checkSelectors(t, true)
-	c.promote(t)
-	for _, s := range []struct{ weight, canaryPods int }{{25, 1}, {50, 2}, {75, 3}} {
-		c.awaitWeight(t, s.weight)
-		c.checkPods(t, 4, s.canaryPods)
-		c.step(t, s.weight, "v1.1.0")
-	}
-	c.awaitPromotion(t)
-	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
-	c.checkSelectors(t, false)
+	c.promoteMyApp(t, eastWest)
 	want := []string{
 		"to 0", "from 0 to 5", "from 5 to 25", "from 25 to 50", "from 50 to 75",
 		"from 75 to 100", "from 100 to 0",
@@ -48,13 +41,53 @@ func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a sub
 		t.Error("the cluster has no TrafficWeightUpdated event")
 	}
 
-	c.setImage(t, image+"v1.2.0")
+	c.setImage(t, myAppImage+"v1.2.0")
 	c.awaitWeight(t, 5)
 	c.promote(t)
 	c.step(t, 25, "v1.2.0")
 	c.abort(t)
 	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
+	c.measureLowestWeight(t)
+	eastWest.Check(t, "v1.1.0")
 	c.checkUpdates(t)
+}
+
+// promoteMyApp runs the guide's canary to its promotion.
+func (c *guideRun) promoteMyApp(t *testing.T, eastWest *testbed.Caller) {
+	t.Helper()
+	c.setImage(t, myAppImage+"v1.1.0")
+	c.step(t, 5, "v1.1.0")
+	c.checkPods(t, 4, 1)
+	c.checkSelectors(t, true)
+	eastWest.Check(t, "v1.0.0")
+	c.promote(t)
+	for _, s := range []struct{ weight, canaryPods int }{{25, 1}, {50, 2}, {75, 3}} {
+		c.awaitWeight(t, s.weight)
+		c.checkPods(t, 4, s.canaryPods)
+		c.step(t, s.weight, "v1.1.0")
+	}
+	c.awaitPromotion(t)
+	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
+	c.checkSelectors(t, false)
+	eastWest.CheckPromotion(t, "v1.0.0", "v1.1.0")
+}
+
+// The sample at the lowest weight of a step, in percent: 30 requests are the canary's, with a standard deviation of 5.4.
+const lowestWeight, lowestSample = 1, 3000
+
+// measureLowestWeight runs a canary with lowestWeight, and aborts it.
+func (c *guideRun) measureLowestWeight(t *testing.T) {
+	t.Helper()
+	// One patch: other steps alone would start the aborted canary again.
+	c.do(t, "kubectl", "patch", "rollout", c.rollout, "--type=json", "-p", `[
+		{"op": "replace", "path": "/spec/strategy/canary/steps", "value": [{"setWeight": 1}, {"pause": {}}]},
+		{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "`+myAppImage+`v1.0.0"}]`)
+	usual := c.sample
+	c.sample = lowestSample
+	c.step(t, lowestWeight, "v1.0.0")
+	c.sample = usual
+	c.abort(t)
+	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
 }
 
 // testBookinfo runs the guide with the HTTPRoute bookinfo-reviews, which omits the weights. A header selects its canary
@@ -118,4 +151,17 @@ func (c *guideRun) pausedForQA(t *testing.T) time.Time {
 			seen.Spec.Rules[1].routesTo(c.canary, c.header)
 	}, c.state)
 	return time.Now()
+}
+
+// A sample at lowestWeight differs from one without a weight, and from one at twice the weight.
+func TestLowestWeight(t *testing.T) {
+	t.Parallel()
+	for hits, want := range map[int]stats.Verdict{
+		0: stats.Off, 11: stats.Agrees, 30: stats.Agrees, 49: stats.Agrees, 50: stats.Off, 60: stats.Off,
+	} {
+		share := float64(lowestWeight) / 100
+		if got := stats.DefaultRule().EvaluateSecond(stats.Split{Hits: hits, Total: lowestSample}, share); got != want {
+			t.Errorf("%d of %d requests: verdict %d, want %d", hits, lowestSample, got, want)
+		}
+	}
 }

@@ -35,21 +35,29 @@ func TestGuide(t *testing.T) {
 	r := launch(t)
 	r.chdir(t, "scaledobject.yaml", nil)
 	r.restartController(t)
-	r.deploy(t)
-	r.startCanary(t, "blue", "yellow")
+	r.deploy(t, 10)
+	r.startCanary(t, 2, "blue", "yellow")
 	r.troubleshoot(t)
 	r.promote(t)
-	r.startCanary(t, "yellow", "purple")
+	r.startCanary(t, 3, "yellow", "purple")
 	r.abort(t, "yellow")
 	r.cleanUp(t)
 }
 
-// TestPublicSample does the same with the ScaledObject of the vendor's published sample and its two wait commands.
+// TestPublicSample does the same with the ScaledObject of the vendor's published sample and its two wait commands. The
+// Ingress controller publishes an IP address.
 func TestPublicSample(t *testing.T) {
 	r := launch(t)
+	ip := r.publishIP(t)
 	r.chdir(t, "scaledobject.yaml", sample)
-	r.deploy(t)
-	r.startCanary(t, "blue", "yellow")
+	r.deploy(t, 5)
+	if answers := r.askPublished(t, ip); answers["blue"] != 50 {
+		t.Errorf("50 requests to %s before the canary: %v, want only blue", ip, answers)
+	}
+	r.startCanary(t, 2, "blue", "yellow")
+	if answers := r.askPublished(t, ip); !isFifth(answers["yellow"]) || answers["blue"]+answers["yellow"] != 50 {
+		t.Errorf("50 requests to %s at 20 %%: %v", ip, answers)
+	}
 	r.promote(t)
 	r.cleanUp(t)
 }
@@ -108,8 +116,8 @@ func (r *reader) restartController(t *testing.T) {
 	r.awaitLine(t, "kubectl -n argo-rollouts rollout status deploy/argo-rollouts")
 }
 
-// deploy is Step 2.
-func (r *reader) deploy(t *testing.T) {
+// deploy is Step 2, with a ScaledObject of most replicas at most.
+func (r *reader) deploy(t *testing.T, most int) {
 	t.Helper()
 	r.runLine(t, "kubectl create ns rollouts-demo")
 	created := r.runLine(t, "kubectl -n rollouts-demo apply -f manifests.yaml")
@@ -126,7 +134,8 @@ scaledobject.keda.sh/rollouts-demo created`
 		"--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy")
 	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Healthy")
 	r.awaitLine(t, "kubectl -n rollouts-demo wait scaledobject/rollouts-demo --for=condition=Ready")
-	r.checkTable(t, r.runLine(t, objects))
+	r.checkTable(t, r.runLine(t, objects), most)
+	r.awaitTree(t, revision{1, "stable", 2})
 }
 
 // The columns of the guide's tables.
@@ -138,7 +147,7 @@ var columns = []string{
 
 // checkTable compares the columns, and the fields of the rows that do not depend on time: whether a column that the
 // guide leaves blank is filled, and whether KEDA reports activity, are differences that the example's README lists.
-func (*reader) checkTable(t *testing.T, printed string) {
+func (*reader) checkTable(t *testing.T, printed string, most int) {
 	t.Helper()
 	var headers, rows []string
 	for line := range strings.Lines(printed) {
@@ -159,8 +168,9 @@ func (*reader) checkTable(t *testing.T, printed string) {
 	}
 	want := []string{
 		"rollout.argoproj.io/rollouts-demo 2 2 2 2",
-		"httpscaledobject.http.keda.sh/rollouts-demo argoproj.io/v1alpha1/Rollout/rollouts-demo rollouts-demo-stable:80 2 10",
-		"scaledobject.keda.sh/rollouts-demo argoproj.io/v1alpha1.Rollout rollouts-demo 2 10 True",
+		fmt.Sprintf("httpscaledobject.http.keda.sh/rollouts-demo argoproj.io/v1alpha1/Rollout/rollouts-demo "+
+			"rollouts-demo-stable:80 2 %d", most),
+		fmt.Sprintf("scaledobject.keda.sh/rollouts-demo argoproj.io/v1alpha1.Rollout rollouts-demo 2 %d True", most),
 	}
 	if diff := cmp.Diff(want, rows); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
@@ -175,24 +185,28 @@ func compared(object string) int {
 	return 5
 }
 
-// startCanary is Step 3: the image, the step table, the annotation and 50 requests.
-func (r *reader) startCanary(t *testing.T, from, to string) {
+// startCanary is Step 3: the image, the step table, the tree with the number of the revision, the annotation and 50
+// requests.
+func (r *reader) startCanary(t *testing.T, number int, from, to string) {
 	t.Helper()
 	if output := r.runLine(t, setImage(to)); output != `rollout "rollouts-demo" image updated` {
 		t.Errorf("set image printed %s", output)
 	}
 	r.awaitLine(t, "kubectl -n rollouts-demo wait rollout/rollouts-demo --for=jsonpath={.status.phase}=Paused")
 	r.steps(t, from, to)
+	r.awaitTree(t, revision{number, "canary", 1}, revision{number - 1, "stable", 2})
 	want := "- service: rollouts-demo-stable\n  weight: 80\n- service: rollouts-demo-canary\n  weight: 20"
 	if diff := cmp.Diff(want, r.runLine(t, annotation)); diff != "" {
 		t.Errorf("annotation (-guide +ours):\n%s", diff)
 	}
 	counts := r.askApp(t)
-	// 50 requests at 20 %: 10, with a standard deviation of 2.8.
-	if n := counts[to]; n < 2 || n > 18 || counts[from]+n != 50 {
+	if n := counts[to]; !isFifth(n) || counts[from]+n != 50 {
 		t.Errorf("of 50 requests %d got %s and %d %s; 2 to 18 is within 3 σ of 20 %%", n, to, counts[from], from)
 	}
 }
+
+// isFifth reports whether a number of 50 requests is within 3 σ of 20 %: 10, with a standard deviation of 2.8.
+func isFifth(n int) bool { return n >= 2 && n <= 18 }
 
 // steps compares the shown Rollout with the guide.
 func (r *reader) steps(t *testing.T, from, to string) {
@@ -248,6 +262,7 @@ grep -E '^ +SetWeight:' frames.txt | uniq`)
 	if text := strings.Join(strings.Fields(output), " "); !strings.Contains(text, "SetWeight: 50 SetWeight: 80") {
 		t.Errorf("-w does not show the weights 50 and 80, one after the other: %s", text)
 	}
+	r.awaitTree(t, revision{2, "stable", 2})
 	r.awaitEnd(t, "yellow")
 }
 

@@ -173,6 +173,7 @@ kubectl -n argo-rollouts set image deployment/argo-rollouts argo-rollouts=quay.i
 		"Downloading plugin kedify/http from: "+serverURL) {
 		t.Errorf("the controller does not say that it has downloaded the plugin:\n%s", output)
 	}
+	w.restartContainer(t)
 	w.canaries(t)
 }
 

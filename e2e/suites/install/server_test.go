@@ -7,15 +7,20 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/helmcli"
 )
 
@@ -39,7 +44,7 @@ func (w *environment) serve(t *testing.T) {
 		t.Fatal(err)
 	}
 	build(t, w.repo, "./e2e/suites/install/server", filepath.Join(shared, "server"))
-	for _, name := range []string{"rollouts-plugin-kedify-linux-amd64", "gatewayapi-plugin-linux-amd64"} {
+	for _, name := range plugins() {
 		content, err := os.ReadFile(filepath.Join(w.dist, name))
 		if err != nil {
 			t.Fatal(err)
@@ -56,6 +61,59 @@ func (w *environment) serve(t *testing.T) {
 	w.write(t, "server.yaml", strings.ReplaceAll(string(manifest), "SHARED", shared))
 	w.runScript(t, "kubectl apply --server-side -f server.yaml\nkubectl -n plugin-server rollout status "+
 		"deployment/releases --timeout=5m")
+}
+
+// plugins are the names of the plugins' binaries.
+func plugins() []string {
+	return []string{"rollouts-plugin-kedify-linux-amd64", "gatewayapi-plugin-linux-amd64"}
+}
+
+// downloads counts the downloads of each plugin from the server in the cluster so far.
+func (w *environment) downloads(t *testing.T) map[string]int {
+	t.Helper()
+	requests := w.runScript(t, "kubectl -n plugin-server logs deployment/releases --tail=-1")
+	counts := map[string]int{}
+	for _, name := range plugins() {
+		counts[name] = strings.Count(requests, "GET /"+name+"\n")
+	}
+	return counts
+}
+
+// restartContainer ends the container of the controller, whose Pod remains, and checks that the kubelet starts it again
+// and that it downloads each plugin once more: nothing is cached.
+func (w *environment) restartContainer(t *testing.T) {
+	t.Helper()
+	const find = "kubectl -n argo-rollouts get pods -l app.kubernetes.io/name=argo-rollouts -o jsonpath="
+	const restarts = find + "'{.items[0].status.containerStatuses[0].restartCount} " +
+		"{.items[0].status.containerStatuses[0].ready}'"
+	pod := w.runScript(t, find+"'{.items[*].metadata.name}'")
+	count, _, ok := strings.Cut(w.runScript(t, restarts), " true")
+	n, err := strconv.Atoi(count)
+	if !ok || err != nil || strings.Contains(pod, " ") {
+		t.Fatalf("the Pods of the controller are %q, its container has restarted %q times", pod, count)
+	}
+	node, err := inside.Open(w.Node)
+	if err != nil {
+		t.Fatal(err)
+	}
+	controller, err := node.FindInPod("rollouts-controller", pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := w.downloads(t)
+	for name := range want {
+		want[name]++
+	}
+	if _, _, err := controller.Kill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.until(t, "the controller's container to restart", restarts, strconv.Itoa(n+1)+" true")
+	var got map[string]int
+	await.Described(t, "the restarted controller to download each plugin once", func() bool {
+		got = w.downloads(t)
+		return maps.Equal(got, want)
+	}, func() string { return fmt.Sprintf("%v, want %v", got, want) })
+	t.Logf("downloads after restart %d of the container in Pod %s: %v", n+1, pod, got)
 }
 
 // serveCharts makes a repository of charts from the folder $INSTALL_CHART, and puts Helm into the path of the commands.
