@@ -41,6 +41,10 @@ func grantedPermissions() map[string]map[string]string {
 			"patch httpscaledobjects.http.keda.sh": "the annotation status, if the installed CRD lacks " +
 				"the report",
 			"patch httpscaledobjects.http.keda.sh/status": "conditions and the report, by server-side apply",
+			"list interceptorroutes.http.keda.sh":         "what to route",
+			"watch interceptorroutes.http.keda.sh":        "what to route",
+			"patch interceptorroutes.http.keda.sh":        "the annotation status: the CRD lacks the report",
+			"patch interceptorroutes.http.keda.sh/status": "conditions, by server-side apply",
 			"list services":  "ports and protocols",
 			"watch services": "ports and protocols",
 			"list endpointslices.discovery.k8s.io": "endpoints of backends, and " +

@@ -90,6 +90,8 @@ type HTTPScaledObjectSpec struct {
 	// +optional
 	Timeouts *Timeouts `json:"timeouts,omitempty"`
 
+	// Converted is set if the object was converted from an InterceptorRoute. It is not part of the API.
+	Converted *ConvertedSpec `json:"-"`
 	// Unreadable lists the fields that failed to decode, with the errors. It is empty for a valid spec. It is not
 	// part of the API: UnmarshalJSON sets it.
 	Unreadable string `json:"-"`

@@ -44,6 +44,10 @@ type Sources struct {
 	// ScaledObject returns the list and watch of one HTTPScaledObject. It is called for objects that were above the bound
 	// of memory of their namespace, and no longer are. nil means that there is no bound.
 	ScaledObject func(model.Key) cache.ListerWatcherWithContext
+	// InterceptorRoutes are the InterceptorRoutes, and InterceptorRoute is as ScaledObject for one of them. Their
+	// CustomResourceDefinition may be missing; it may also be installed later.
+	InterceptorRoutes []cache.ListerWatcherWithContext
+	InterceptorRoute  func(model.Key) cache.ListerWatcherWithContext
 	// ScaledObjects, Services and EndpointSlices are the kinds that routing depends on. EndpointSlices include those
 	// of the proxies.
 	ScaledObjects, Services, EndpointSlices []cache.ListerWatcherWithContext
@@ -110,18 +114,22 @@ type Loop struct {
 
 	sources       []*source
 	scaledObjects []*store[*httpv1alpha1.HTTPScaledObject]
-	services      []*store[*resolve.Service]
-	slices        []*store[*resolve.EndpointSlice]
-	replicas      []*store[*discoveryv1.EndpointSlice]
-	settings      []settingsStore
+	// interceptorRoutes have the converted InterceptorRoutes. Of an HTTPScaledObject and an InterceptorRoute with the same
+	// namespace and name, the HTTPScaledObject is served.
+	interceptorRoutes []*store[*httpv1alpha1.HTTPScaledObject]
 
-	changed  chan struct{} // has one element if a store has changed since the last pass
-	seeded   chan struct{} // closed after the first publication
-	observed chan struct{} // closed after the first complete report
-	rereader *rereader     // nil without a bound
-	secrets  secretWatches
-	own      ownCertificate
-	pages    *namedWatches[waitingPage]
+	services []*store[*resolve.Service]
+	slices   []*store[*resolve.EndpointSlice]
+	replicas []*store[*discoveryv1.EndpointSlice]
+	settings []settingsStore
+
+	changed   chan struct{} // has one element if a store has changed since the last pass
+	seeded    chan struct{} // closed after the first publication
+	observed  chan struct{} // closed after the first complete report
+	rereaders []*rereader   // one for each kind with a bound
+	secrets   secretWatches
+	own       ownCertificate
+	pages     *namedWatches[waitingPage]
 
 	// The following fields belong to the goroutine of Run.
 	resolver *resolve.Resolver            // nil before the first publication and after a failed one
@@ -193,8 +201,9 @@ func (l *Loop) watch(sources Sources) {
 			watchInto(l, gatePublication, httpv1alpha1.Resource, listWatch, &httpv1alpha1.HTTPScaledObject{}, objects))
 	}
 	if maxBytes > 0 {
-		l.watchStubs(sources.ScaledObject)
+		l.watchStubs(httpv1alpha1.Resource, l.scaledObjects, sources.ScaledObject)
 	}
+	l.watchInterceptorRoutes(sources, &pools)
 	for _, listWatch := range sources.Services {
 		objects := newStore(pools.reduceService, (*resolve.Service).Equal, l.wake)
 		l.services = append(l.services, watchInto(l, gatePublication, "services", listWatch, &corev1.Service{}, objects))
@@ -268,8 +277,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	for _, s := range l.sources {
 		group.Go(func() { s.run(ctx) })
 	}
-	if l.rereader != nil {
-		group.Go(func() { l.rereader.run(ctx) })
+	for _, r := range l.rereaders {
+		group.Go(func() { r.run(ctx) })
 	}
 	l.wake()
 	pace := newPace(l.interval)

@@ -17,6 +17,8 @@ type Value struct {
 	// Metric is the metric that the object scales by, and Target its value per replica of the workload.
 	Metric Metric
 	Target int
+	// RateTarget is the target of the request rate if the object scales by both metrics, otherwise 0.
+	RateTarget int
 	// RequestRate is requests per second over the window.
 	RequestRate float64
 	// RateError is set if the object scales by concurrency and its concurrency is known, but RequestRate is only a
@@ -69,7 +71,7 @@ func merge(key model.Key, name string, reports []Report, absent []string) (Value
 			return Value{}, unknown(key, absent, fmt.Sprintf("replicas report different fleets: %s and %s", fleet, object.Fleet))
 		}
 		isKnown, fleet = true, object.Fleet
-		value.Metric, value.Target = object.Metric, object.Target
+		value.Metric, value.Target, value.RateTarget = object.Metric, object.Target, object.RateTarget
 		value.RequestRate += object.RequestRate
 		value.Concurrency += object.Concurrency
 		warmingProxies = append(warmingProxies, object.Warming...)

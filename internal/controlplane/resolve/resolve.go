@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/fault"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
@@ -42,6 +43,8 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 
 // Build resolves the inputs. The rules:
 //
+//   - A request matches an object if it matches one of its rules. An HTTPScaledObject has one rule, an InterceptorRoute
+//     any number. If one of several rules is invalid, the published Routes stay active in addition.
 //   - Valid hosts and path prefixes are served. If one is invalid, the published hosts, or prefixes, stay active in
 //     addition. If a header is invalid, the published hosts, prefixes and headers stay as they are.
 //   - Backends are applied together with the header and mirror routes of annotation managed-routes. They are those of
@@ -87,7 +90,7 @@ func Build(inputs Inputs) (model.Config, []model.Problem) {
 			claims[at] = append(claims[at], ofObject)
 		}
 	}
-	routes, conflicts := resolveConflicts(claims)
+	routes, conflicts := resolveConflicts(claims, kindsOf(inputs.ScaledObjects))
 	problems = append(problems, conflicts...)
 	slices.SortFunc(problems, model.Problem.Compare)
 	return model.Config{
@@ -105,6 +108,33 @@ type owner struct {
 // ownerOf returns the identity of the object.
 func ownerOf(object *httpv1alpha1.HTTPScaledObject) owner {
 	return owner{key: model.Key{Namespace: object.Namespace, Name: object.Name}, uid: string(object.UID)}
+}
+
+// kindLookup returns the kind of the API object that an object stands for.
+type kindLookup func(model.Key) string
+
+// kindOf returns the kind of the API object that an object stands for.
+func kindOf(object *httpv1alpha1.HTTPScaledObject) string {
+	if object.Spec.Converted != nil {
+		return httpv1beta1.Kind
+	}
+	return httpv1alpha1.Kind
+}
+
+// kindsOf returns the kindLookup of objects.
+func kindsOf(objects []*httpv1alpha1.HTTPScaledObject) kindLookup {
+	converted := map[model.Key]struct{}{}
+	for _, object := range objects {
+		if object.Spec.Converted != nil {
+			converted[ownerOf(object).key] = struct{}{}
+		}
+	}
+	return func(key model.Key) string {
+		if _, isConverted := converted[key]; isConverted {
+			return httpv1beta1.Kind
+		}
+		return httpv1alpha1.Kind
+	}
 }
 
 // routesByOwner groups routes by owner and keeps their order.

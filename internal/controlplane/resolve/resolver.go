@@ -87,6 +87,14 @@ func (r *Resolver) object(key model.Key) *objectState {
 	return r.objects[key]
 }
 
+// kindOf is a kindLookup.
+func (r *Resolver) kindOf(key model.Key) string {
+	if state := r.objects[key]; state != nil && state.object != nil {
+		return kindOf(state.object)
+	}
+	return httpv1alpha1.Kind
+}
+
 // service returns the state of a Service and creates it if necessary.
 func (r *Resolver) service(key model.Key) *serviceState {
 	if r.services[key] == nil {

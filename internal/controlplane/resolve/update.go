@@ -188,11 +188,11 @@ func (u *update) assignRoutes(key model.Key) []model.Problem {
 	}
 	problems := slices.Clone(state.problems)
 	for winner, matches := range lost {
-		problems = append(problems, conflict(key, winner, matches))
+		problems = append(problems, conflict(key, winner, matches, u.kindOf))
 	}
-	problems = append(problems, lostHosts(foreign)...)
+	problems = append(problems, lostHosts(foreign, u.kindOf)...)
 	if contested := u.contestedClaims(key); len(contested) > 0 {
-		problems = append(problems, contestedHosts(key, contested))
+		problems = append(problems, contestedHosts(key, contested, u.kindOf))
 	}
 	slices.SortFunc(problems, model.Problem.Compare)
 	return slices.Compact(problems)
