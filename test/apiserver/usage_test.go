@@ -246,8 +246,19 @@ func useAsRouter(t *testing.T, namespace string) {
 		t.Fatalf("UpdateHash without endpoints answered %q", answer.ErrorString)
 	}
 	must(t, "SetWeight(0)", asked.SetWeight(canary, 0, nil))
+	const metric = `scalingMetric: {concurrency: {targetValue: 1}}`
+	if rejected := shared.createRoute(t, namespace, "routed",
+		`{rules: [{hosts: [routed.usage.test]}], target: {service: routed-stable, port: 80}, `+metric+`}`); rejected != "" {
+		t.Fatal(rejected)
+	}
+	routed := rollout(namespace, "routed")
+	routed.Spec.Strategy.Canary.TrafficRouting.Plugins[httpso.Type] = []byte(`{"interceptorRoute":"routed"}`)
+	must(t, "SetWeight(20) of an InterceptorRoute", asked.SetWeight(routed, 20, nil))
+	must(t, "SetWeight(0) of an InterceptorRoute", asked.SetWeight(routed, 0, nil))
 	await.True(t, "the plugin watches", func() bool {
-		return slices.Contains(usedPermissions(t, rolloutsAccount), "watch httpscaledobjects.http.keda.sh")
+		used := usedPermissions(t, rolloutsAccount)
+		return slices.Contains(used, "watch httpscaledobjects.http.keda.sh") &&
+			slices.Contains(used, "watch interceptorroutes.http.keda.sh")
 	})
 }
 

@@ -33,7 +33,7 @@ func dataPlane(cluster *facts.Facts) []Finding {
 	}
 	seen := map[types.NamespacedName]bool{}
 	for _, r := range rolloutsUsing(cluster, facts.HTTPRouter) {
-		if r.ObjectError != nil {
+		if r.ObjectError != nil || r.InterceptorRoute != "" {
 			continue
 		}
 		objects := cluster.ObjectsOf(r)

@@ -28,9 +28,12 @@ type Rollout struct {
 	// Stable and Canary are its current Services. They are empty if ServicesError is set.
 	Stable, Canary string
 	ServicesError  error
-	// Object is the HTTPScaledObject that it references for HTTPRouter. It is empty if ObjectError is set.
+	// Object is the HTTPScaledObject that it references for HTTPRouter. It is empty if ObjectError or InterceptorRoute is
+	// set.
 	Object      string
 	ObjectError error
+	// InterceptorRoute is the InterceptorRoute that it references for HTTPRouter instead.
+	InterceptorRoute string
 	// RouteNames and Selections are the routes that it references for GatewayRouter. They are empty if RoutesError is
 	// set.
 	RouteNames  []RouteName

@@ -17,6 +17,12 @@ func httpScaledObjects(cluster *facts.Facts, r *facts.Rollout, services []Servic
 	if r.ObjectError != nil {
 		return []Object{{Name: httpv1alpha1.Kind, Problem: r.ObjectError.Error(), Applied: Unknown}}
 	}
+	if r.InterceptorRoute != "" {
+		return []Object{{
+			Name: "InterceptorRoute " + r.Namespace + "/" + r.InterceptorRoute, Applied: Unknown,
+			Reason: "InterceptorRoutes are not shown: see its conditions and its annotations",
+		}}
+	}
 	var objects []Object
 	for _, live := range cluster.ObjectsOf(r) {
 		objects = append(objects, httpScaledObject(live, services))

@@ -49,7 +49,7 @@ func (v Value) Amount() float64 {
 // counts as long as it serves.
 //
 // If metrics of proxies are missing, the Value returned with the error is a lower bound, the count of all others. If
-// counts may be wrong, it contains only the queued requests.
+// counts may be wrong, it contains only the metrics with their targets, and the queued requests.
 func Merge(key model.Key, reports []Report, absent []string) (Value, error) {
 	name := key.String()
 	value, err := merge(key, name, reports, absent)
@@ -99,7 +99,8 @@ func merge(key model.Key, name string, reports []Report, absent []string) (Value
 	}
 	switch {
 	case len(inconsistent) > 0:
-		return Value{}, unknown(key, absent, sortedSet(append(inconsistent, missing...))...)
+		settings := Value{Metric: value.Metric, Target: value.Target, RateTarget: value.RateTarget}
+		return settings, unknown(key, absent, sortedSet(append(inconsistent, missing...))...)
 	case len(missing) > 0:
 		return value, unknown(key, absent, sortedSet(missing)...)
 	}

@@ -69,6 +69,8 @@ type claimant struct {
 	// isRetained is true if the object no longer names the host, and keeps its published Routes because of an error. It
 	// does not own the host.
 	isRetained bool
+	// isConverted is true for an InterceptorRoute. Messages about other objects name the kind.
+	isConverted bool
 }
 
 // compare orders claimants by age, oldest first, then by namespace and name.
@@ -78,7 +80,8 @@ func (c claimant) compare(other claimant) int {
 
 // equal reports whether all fields are equal.
 func (c claimant) equal(other claimant) bool {
-	return c.compare(other) == 0 && slices.Equal(c.allowed, other.allowed) && c.isRetained == other.isRetained
+	return c.compare(other) == 0 && slices.Equal(c.allowed, other.allowed) && c.isRetained == other.isRetained &&
+		c.isConverted == other.isConverted
 }
 
 // permits reports whether other may have routes of a host that c owns.

@@ -69,6 +69,9 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		if random.IntN(3) == 0 {
 			object.Spec.Headers = []httpv1alpha1.Header{{Name: pick("x", "X", "y", "b d")}}
 		}
+		if random.IntN(4) == 0 {
+			object.Spec.Converted = randomRules(random, object.Spec, pick)
+		}
 		if random.IntN(2) == 0 {
 			object = kit.WithSplit(object,
 				split.Backend{Service: pick("s", "x"), Weight: random.Uint32N(3)}, split.Backend{
@@ -132,6 +135,22 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		}
 	}
 	return inputs
+}
+
+// randomRules returns up to three rules, one of them with the hosts, the path prefixes and the headers of a spec.
+func randomRules(
+	random *rand.Rand, spec httpv1alpha1.HTTPScaledObjectSpec, pick func(...string) string,
+) *httpv1alpha1.ConvertedSpec {
+	converted := &httpv1alpha1.ConvertedSpec{}
+	for i := range random.IntN(4) {
+		rule := httpv1alpha1.Rule{Hosts: spec.Hosts, PathPrefixes: spec.PathPrefixes, Headers: spec.Headers}
+		if i > 0 {
+			rule.Hosts = []string{pick("h.example.com", "g.example.com", "*.example.com", "not a host")}
+			rule.PathPrefixes = []string{pick("/", "/a", "/b", "bad")}
+		}
+		converted.Rules = append(converted.Rules, rule)
+	}
+	return converted
 }
 
 // randomSlice returns an EndpointSlice with endpoints in every condition, some of which are in other slices too. In

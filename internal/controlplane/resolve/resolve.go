@@ -179,7 +179,7 @@ func resolveObject(
 	by := ownerOf(object)
 	allowed, issues := delegationOf(object)
 	resolved := resolvedObject{claimant: claimant{
-		object: by.key, created: object.CreationTimestamp.UTC(), allowed: allowed,
+		object: by.key, created: object.CreationTimestamp.UTC(), allowed: allowed, isConverted: object.Spec.Converted != nil,
 	}}
 	if object.Spec.Unreadable == "" {
 		var ofSpec []issue

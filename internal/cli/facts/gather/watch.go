@@ -184,7 +184,7 @@ func rolloutSource(rollout *facts.Rollout) watchSource {
 
 // references returns a text that identifies everything that a Rollout references.
 func references(rollout *facts.Rollout) string {
-	return fmt.Sprint(rollout.UID, rollout.Object, rollout.ObjectError, rollout.RouteNames, rollout.RoutesError,
+	return fmt.Sprint(rollout.UID, rollout.Object, rollout.InterceptorRoute, rollout.ObjectError, rollout.RouteNames, rollout.RoutesError,
 		serviceNames(rollout))
 }
 
