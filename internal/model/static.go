@@ -20,6 +20,9 @@ const (
 	MaxStaticHeaders, MaxStaticBodies = 16, 4
 	// MaxStaticBody is the maximum length of a body in bytes, the same as of a waiting page.
 	MaxStaticBody = 256 << 10
+	// MaxMediaType is the maximum length of the media type of a body, without parameters, in bytes. Envoy limits the size
+	// of the regular expression with it.
+	MaxMediaType = 40
 	// maxLocation is the maximum length of a redirect's location in bytes.
 	maxLocation = 2048
 )
@@ -39,7 +42,7 @@ type StaticResponse struct {
 	// none. Without any, the body is empty. A redirect has none.
 	Bodies []StaticBody `json:",omitempty"`
 	// Location is the target of a redirect, an absolute URL or an absolute path; "" for any other response. A target
-	// without a path keeps the path of the request, and one without a query keeps its query.
+	// without a path keeps path and query of the request.
 	Location string `json:",omitempty"`
 }
 
@@ -234,6 +237,9 @@ func MediaType(contentType string) (string, error) {
 	main, sub, _ := strings.Cut(name, "/")
 	isOther := func(c rune) bool { return !isTokenChar(c) || c == '*' }
 	header := StaticHeader{Name: "content-type", Value: contentType}
+	if len(name) > MaxMediaType {
+		return "", invalidStatic("contentType: %.80q is longer than %d characters: use a shorter one", name, MaxMediaType)
+	}
 	if main == "" || sub == "" || strings.ContainsFunc(main, isOther) || strings.ContainsFunc(sub, isOther) ||
 		header.validate() != nil || len(contentType) > maxHeaderName {
 		return "", invalidStatic("contentType: %.80q is not a content type: use one such as text/html; charset=utf-8 or "+
