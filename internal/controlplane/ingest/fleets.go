@@ -143,6 +143,7 @@ func (l *Loop) publishBestEffort(ctx context.Context, batch changes) (map[model.
 		Services:       slices.Collect(maps.Values(merge(l.services))),
 		EndpointSlices: slices.Collect(maps.Values(merge(l.slices))),
 		EnvoySettings:  l.envoySettings.active,
+		ConfigMaps:     l.allBodies(),
 		Options:        l.resolve,
 		Published:      model.Config{Routes: l.publishedRoutes()},
 	}

@@ -54,9 +54,10 @@ type Sources struct {
 	// Replicas are the EndpointSlices of the interceptor's replicas. Only Observers use them: no publication depends
 	// on them or waits for them.
 	Replicas []cache.ListerWatcherWithContext
-	// Page returns the list and watch of one ConfigMap with a waiting page, if it is labeled with page.Label. It is
-	// called for each ConfigMap that a served object names. Neither publications nor reports wait for them. nil disables
-	// them: the interceptor serves only its default page.
+	// Page returns the list and watch of one ConfigMap with a waiting page or with bodies of static responses, if it is
+	// labeled with page.Label. It is called for each ConfigMap that an object names. The first publication waits for
+	// those with bodies, and nothing for those with pages. nil disables them: the interceptor serves only its default
+	// page.
 	Page func(model.Key) cache.ListerWatcherWithContext
 	// Settings are the ConfigMaps named envoysettings.Name, and GlobalSettings is the one named
 	// envoysettings.GlobalName. Without permission to list them, or without sources, Envoy's defaults apply.
@@ -148,6 +149,10 @@ type Loop struct {
 	// ConfigMaps were added or removed since pages was last updated.
 	viewers        map[model.Key]map[model.Key]struct{}
 	isOtherViewers bool
+	// bodyViewers are the objects that name a ConfigMap with bodies of static responses, by ConfigMap. resolvedBodies are
+	// the ConfigMaps that the resolver has received.
+	bodyViewers    map[model.Key]map[model.Key]struct{}
+	resolvedBodies map[model.Key]struct{}
 }
 
 // New returns a Loop, or an error if the options are incomplete or the metrics cannot be registered.
@@ -173,6 +178,8 @@ func New(options Options) (*Loop, error) {
 		objects:   map[model.Key]*trackedObject{},
 		fleets:    map[model.Fleet]translator{},
 		viewers:   map[model.Key]map[model.Key]struct{}{},
+
+		bodyViewers: map[model.Key]map[model.Key]struct{}{}, resolvedBodies: map[model.Key]struct{}{},
 
 		certificates: certificates.NewResolver(), quarantine: newQuarantine(),
 	}
@@ -255,7 +262,7 @@ func (l *Loop) Waiting() []string {
 	if l.isSeeded() {
 		return nil
 	}
-	return append(l.pending(gatePublication), l.secrets.pending()...)
+	return slices.Concat(l.pending(gatePublication), l.secrets.pending(), l.pendingBodies())
 }
 
 // pending returns a message for each source of the gate, and of earlier gates, whose first list is missing.
@@ -290,6 +297,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		}
 		if !l.isSeeded() {
 			l.secrets.setWatched(ctx, l.referencedSecrets(), group.Go)
+			l.watchReferencedBodies(ctx, group.Go)
 			if len(l.Waiting()) > 0 {
 				continue
 			}

@@ -45,10 +45,11 @@ func (l *Loop) takeChanges() changes {
 	batch.secrets = l.secrets.take()
 	var withSettings []model.Key
 	batch.routing.EnvoySettings, withSettings = l.takeSettings()
+	batch.viewers, batch.routing.ConfigMaps = l.takePages()
+	batch.viewers = append(batch.viewers, withSettings...)
 	routing := batch.routing
 	batch.affectsRouting = len(routing.ScaledObjects)+len(routing.Services)+len(routing.EndpointSlices)+
-		len(batch.secrets)+len(routing.EnvoySettings) > 0
-	batch.viewers = append(l.takePages(), withSettings...)
+		len(batch.secrets)+len(routing.EnvoySettings)+len(routing.ConfigMaps) > 0
 	l.metrics.objects.WithLabelValues(httpv1alpha1.Resource).Set(float64(countAll(l.scaledObjects)))
 	l.metrics.objects.WithLabelValues(httpv1beta1.Resource).Set(float64(countAll(l.interceptorRoutes)))
 	l.metrics.objects.WithLabelValues("services").Set(float64(countAll(l.services)))
@@ -84,9 +85,11 @@ func countAll[T any](stores []*store[T]) int {
 
 // fullChange returns all objects as a change.
 func (l *Loop) fullChange() resolve.Change {
+	bodies := l.allBodies()
+	addKeys(l.resolvedBodies, bodies)
 	return resolve.Change{
 		ScaledObjects: l.mergeObjects(), Services: merge(l.services), EndpointSlices: merge(l.slices),
-		EnvoySettings: l.envoySettings.active,
+		EnvoySettings: l.envoySettings.active, ConfigMaps: bodies,
 	}
 }
 

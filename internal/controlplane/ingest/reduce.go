@@ -13,14 +13,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/staticresponse"
 )
 
 // The functions below select the stored fields of each kind and decide which changes trigger a pass. A field that
 // resolve or status starts to read has to be added here first.
 
-// maxAnnotation and maxManagedRoutes are the maximum stored lengths in bytes, of AnnotationManagedRoutes and of all
-// other annotations. They are one byte above the limits, so that a value that is too long is detected.
-const maxAnnotation, maxManagedRoutes = split.MaxBytes + 1, managedroute.MaxBytes + 1
+// maxAnnotation is the maximum stored length of an annotation in bytes. maxManagedRoutes is that of
+// AnnotationManagedRoutes, and maxStatic that of annotations with static responses. They are one byte above the limits, so that a value that is too long is detected.
+const maxAnnotation, maxManagedRoutes, maxStatic = split.MaxBytes + 1, managedroute.MaxBytes + 1, staticresponse.MaxBytes + 1
 
 // reduceScaledObject drops what only other programs read: managedFields, labels and other annotations. It stores the
 // whole spec.
@@ -74,6 +75,7 @@ func observedAnnotations() []string {
 		httpv1alpha1.AnnotationStickiness, httpv1alpha1.AnnotationSessionAffinity,
 		httpv1alpha1.AnnotationAutowireSettings,
 		httpv1alpha1.AnnotationRequestTimeout, httpv1alpha1.AnnotationIdleTimeout,
+		httpv1alpha1.AnnotationStaticResponses, httpv1alpha1.AnnotationPlaceholderResponse,
 		httpv1alpha1.AnnotationFleet, httpv1alpha1.AnnotationAllowedNamespaces,
 		httpv1alpha1.AnnotationExternalProxyMetricKey, httpv1alpha1.AnnotationExternalProxySources,
 		httpv1alpha1.AnnotationTLSSecretName)
@@ -99,8 +101,11 @@ func keptAnnotations(annotations map[string]string) map[string]string {
 	}
 	for _, name := range observedAnnotations() {
 		limit := maxAnnotation
-		if name == httpv1alpha1.AnnotationManagedRoutes {
+		switch name {
+		case httpv1alpha1.AnnotationManagedRoutes:
 			limit = maxManagedRoutes
+		case httpv1alpha1.AnnotationStaticResponses, httpv1alpha1.AnnotationPlaceholderResponse:
+			limit = maxStatic
 		}
 		keep(name, limit)
 	}

@@ -91,6 +91,16 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 			}
 		}
 		if random.IntN(3) == 0 {
+			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationStaticResponses, pick(
+				"[{match: [{pathPrefix: /a}], body: x}]", "[{match: [{path: /b, host: g.example.com}], mode: WhenUnavailable}]",
+				"[{bodyFromConfigMap: {name: one, key: a.html}}, {redirect: /c}]", "[]", "bad",
+				"[{bodyFromConfigMap: {name: two, key: a.html}}]"))
+		}
+		if random.IntN(3) == 0 {
+			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationPlaceholderResponse,
+				pick("body: starting", "statusCode: 99", "bodyFromConfigMap: {name: one, key: b.html}"))
+		}
+		if random.IntN(3) == 0 {
 			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationAutowireSettings,
 				pick(`{"protocol":"h2c"}`, `{"sessionAffinity":{"header":"x-user"}}`, `bad`))
 		}
@@ -118,6 +128,7 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		}
 		inputs.ScaledObjects = append(inputs.ScaledObjects, object)
 	}
+	inputs.ConfigMaps = randomConfigMaps(random)
 	for _, namespace := range []string{"a", "b", "z"} {
 		inputs.EndpointSlices = append(inputs.EndpointSlices,
 			randomSlice(random, namespace, resolve.ProxyService), randomSlice(random, namespace, resolve.ProxyService))
@@ -151,6 +162,23 @@ func randomRules(
 		converted.Rules = append(converted.Rules, rule)
 	}
 	return converted
+}
+
+// randomConfigMaps returns ConfigMaps with bodies, some of which are missing or were not read yet.
+func randomConfigMaps(random *rand.Rand) resolve.ConfigMaps {
+	configMaps := resolve.ConfigMaps{}
+	for _, namespace := range []string{"a", "b", "z"} {
+		for _, name := range []string{"one", "two"} {
+			switch key := (model.Key{Namespace: namespace, Name: name}); random.IntN(4) {
+			case 0:
+				configMaps[key] = &resolve.ConfigMap{Problem: "not found: create it"}
+			case 1:
+			default:
+				configMaps[key] = &resolve.ConfigMap{Data: map[string]string{"a.html": fmt.Sprint(random.IntN(2))}}
+			}
+		}
+	}
+	return configMaps
 }
 
 // randomSlice returns an EndpointSlice with endpoints in every condition, some of which are in other slices too. In

@@ -16,10 +16,13 @@ import (
 	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 )
 
+// anyHost is the host of a rule that matches every host.
+const anyHost = "*"
+
 // Convert returns the HTTPScaledObject with the meaning of an InterceptorRoute. It has spec.Converted, and shares
 // metadata with the route.
 func Convert(route *httpv1beta1.InterceptorRoute) *httpv1alpha1.HTTPScaledObject {
-	spec, converted := route.Spec, &httpv1alpha1.ConvertedSpec{Unsupported: unsupported(route.Spec)}
+	spec, converted := route.Spec, &httpv1alpha1.ConvertedSpec{}
 	for _, rule := range spec.Rules {
 		converted.Rules = append(converted.Rules, ruleOf(rule))
 	}
@@ -36,6 +39,7 @@ func Convert(route *httpv1beta1.InterceptorRoute) *httpv1alpha1.HTTPScaledObject
 		Status: httpv1alpha1.HTTPScaledObjectStatus{Conditions: route.Status.Conditions},
 	}
 	setTimeouts(&object.Spec, spec)
+	setStatic(object, spec)
 	object.Status = httpv1alpha1.StatusOf(object)
 	return object
 }
@@ -56,7 +60,7 @@ func KindOf(object *httpv1alpha1.HTTPScaledObject) schema.GroupVersionKind {
 func ruleOf(from httpv1beta1.RoutingRule) httpv1alpha1.Rule {
 	var rule httpv1alpha1.Rule
 	for _, host := range from.Hosts {
-		rule.Hosts = append(rule.Hosts, cmp.Or(host, "*"))
+		rule.Hosts = append(rule.Hosts, cmp.Or(host, anyHost))
 	}
 	for _, path := range from.Paths {
 		rule.PathPrefixes = append(rule.PathPrefixes, "/"+strings.TrimLeft(path.Value, "/"))
@@ -117,18 +121,4 @@ func setTimeouts(spec *httpv1alpha1.HTTPScaledObjectSpec, from httpv1beta1.Inter
 		wait = httpv1beta1.DefaultFallbackReadiness
 	}
 	spec.Converted.FailoverTimeout.Duration = limit(wait)
-}
-
-// unsupported returns a message for each field that has no effect.
-func unsupported(spec httpv1beta1.InterceptorRouteSpec) []string {
-	var messages []string
-	if spec.ColdStart != nil && spec.ColdStart.Placeholder != nil {
-		messages = append(messages, "spec.coldStart.placeholder: static responses are not supported: requests wait for the "+
-			"target: use a waiting page (annotation "+httpv1alpha1.AnnotationWaitingPage+"), or remove the field")
-	}
-	if len(spec.StaticRoutes) > 0 {
-		messages = append(messages, "spec.staticRoutes: static responses are not supported: the target receives these "+
-			"requests: answer health checks with annotation "+httpv1alpha1.AnnotationHealthcheckPath+", or remove the field")
-	}
-	return messages
 }

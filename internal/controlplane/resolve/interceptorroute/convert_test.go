@@ -11,6 +11,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/interceptorroute"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/staticresponse"
 )
 
 // convert converts a spec in YAML. Every spec has a target.
@@ -95,17 +96,49 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-func TestUnsupportedFields(t *testing.T) {
+// TestStaticResponses reads the annotations of the converted object as package resolve does.
+func TestStaticResponses(t *testing.T) {
 	t.Parallel()
-	for spec, want := range map[string]int{
-		"rules: [{}]": 0,
-		"coldStart: {fallback: {service: {name: late, port: 80}}}":                              0,
-		"coldStart: {placeholder: {response: {body: wait}}}":                                    1,
-		"staticRoutes: [{rules: [{paths: [{value: /ping}]}], response: {}}]":                    1,
-		"coldStart: {placeholder: {response: {}}}, staticRoutes: [{rules: [{}], response: {}}]": 2,
+	for spec, want := range map[string]struct {
+		routes, placeholder string
+		unsupported         int
+	}{
+		"rules: [{}]": {},
+		"coldStart: {placeholder: {response: {body: wait}}}": {
+			placeholder: `{"statusCode":503,"body":"wait"}`,
+		},
+		"coldStart: {placeholder: {response: {statusCode: 202, headers: {content-type: text/html, A: b}, bodyFromConfigMap: {name: a, key: b}}}}": {
+			placeholder: `{"statusCode":202,"headers":{"A":"b"},"contentType":"text/html","bodyFromConfigMap":{"name":"a","key":"b"}}`,
+		},
+		"coldStart: {placeholder: {response: {bodyFromConfigMap: {name: a}}}}": {unsupported: 1},
+		`staticRoutes: [{rules: [{hosts: [a.test, ""], paths: [{value: /a}, {value: b}]}, {headers: [{name: X}]}], response: {}},
+			{rules: [{}], response: {bodyFromConfigMap: {name: a}}},
+			{rules: [{}], response: {statusCode: 404, headers: {A: b}}, responseMode: Always}]`: {
+			routes: `[{"statusCode":200,"match":[{"host":"a.test","pathPrefix":"/a"},{"host":"a.test","pathPrefix":"/b"},` +
+				`{"pathPrefix":"/a"},{"pathPrefix":"/b"},{"headers":[{"name":"X"}]}],"mode":"WhenUnavailable"},` +
+				`{"statusCode":404,"headers":{"A":"b"},"match":[{}],"mode":"Always"}]`,
+			unsupported: 1,
+		},
 	} {
-		if got := convert(t, spec).Converted.Unsupported; len(got) != want {
-			t.Errorf("%s: got %q, want %d messages", spec, got, want)
+		route := &httpv1beta1.InterceptorRoute{}
+		if err := yaml.Unmarshal([]byte("{spec: {target: {service: shop, port: 80}, "+spec+"}}"), route); err != nil {
+			t.Fatal(err)
+		}
+		object := interceptorroute.Convert(route)
+		routes := object.Annotations[httpv1alpha1.AnnotationStaticResponses]
+		placeholder := object.Annotations[httpv1alpha1.AnnotationPlaceholderResponse]
+		if routes != want.routes || placeholder != want.placeholder || len(object.Spec.Converted.Unsupported) != want.unsupported {
+			t.Errorf("%s: got routes %s, placeholder %s, unsupported %q", spec, routes, placeholder,
+				object.Spec.Converted.Unsupported)
+		}
+		if _, err := staticresponse.Parse(routes); routes != "" && err != nil {
+			t.Errorf("%s: %v", spec, err)
+		}
+		if _, err := staticresponse.ParseResponse(placeholder); placeholder != "" && err != nil {
+			t.Errorf("%s: %v", spec, err)
+		}
+		if len(route.Annotations) != 0 {
+			t.Errorf("%s: the InterceptorRoute was modified: %v", spec, route.Annotations)
 		}
 	}
 }
