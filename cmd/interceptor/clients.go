@@ -49,8 +49,8 @@ func newClients(kubeconfig string) (clients, error) {
 	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		httpv1alpha1.AddToScheme, httpv1beta1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, coordinationv1.AddToScheme,
-		eventsv1.AddToScheme, authenticationv1.AddToScheme,
+		httpv1alpha1.AddToScheme, httpv1beta1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme,
+		coordinationv1.AddToScheme, eventsv1.AddToScheme, authenticationv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return clients{}, fmt.Errorf("register kinds: %w", err)

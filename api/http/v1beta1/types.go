@@ -174,7 +174,7 @@ type StaticResponse struct {
 	// +kubebuilder:validation:MaxLength=32768
 	Body *string `json:"body,omitempty"`
 	// BodyFromConfigMap references the text of the response in a ConfigMap with the label
-	// "http.keda.sh/response-body: true". Without the ConfigMap or the key, the response has status 500.
+	// "http.keda.sh/response-body: true". Without the ConfigMap or the key, the previous response stays active.
 	// +optional
 	BodyFromConfigMap *ConfigMapKeyRef `json:"bodyFromConfigMap,omitempty"`
 	// Headers are the headers of the response.
@@ -187,8 +187,7 @@ type ConfigMapKeyRef struct {
 	// Name is the name of the ConfigMap.
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
-	// Key is the key in the ConfigMap. By default it is the path of the request without its first "/", and "index.html"
-	// for "/".
+	// Key is the key in the ConfigMap. Required: the path of the request as the key is not supported.
 	// +optional
 	Key string `json:"key,omitempty"`
 }

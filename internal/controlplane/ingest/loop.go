@@ -389,14 +389,3 @@ func isClosed(channel <-chan struct{}) bool {
 		return false
 	}
 }
-
-// merge returns the objects of several stores of one kind.
-func merge[T any](stores []*store[T]) map[model.Key]T {
-	all := map[model.Key]T{}
-	for _, s := range stores {
-		s.mu.Lock()
-		maps.Copy(all, s.objects)
-		s.mu.Unlock()
-	}
-	return all
-}

@@ -12,7 +12,8 @@ import (
 // failoverTimeout is the default of spec.coldStartTimeoutFailoverRef.timeoutSeconds in the CustomResourceDefinition.
 const failoverTimeout = 30 * time.Second
 
-// failoverOf parses spec.coldStartTimeoutFailoverRef, or spec.coldStart.fallback of an InterceptorRoute. The result is nil if the field is not set or has issues.
+// failoverOf parses spec.coldStartTimeoutFailoverRef, or spec.coldStart.fallback of an InterceptorRoute. The result is
+// nil if the field is not set or has issues.
 func failoverOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) (*model.Failover, []issue) {
 	field, serviceField := "spec.coldStartTimeoutFailoverRef", "service"
 	if object.Spec.Converted != nil {

@@ -127,7 +127,8 @@ func staticOf(
 	}
 	if err != nil {
 		issues = append(issues, issue{httpv1alpha1.ReasonInvalidPlaceholderResponse,
-			staticField(object, httpv1alpha1.AnnotationPlaceholderResponse, "spec.coldStart.placeholder.response") + err.Error()})
+			staticField(object, httpv1alpha1.AnnotationPlaceholderResponse, "spec.coldStart.placeholder.response") +
+				err.Error()})
 	}
 	static, limitIssues := limitStatic(staticResponses{current, placeholder}, previous, matches, managed)
 	return static, append(issues, limitIssues...)

@@ -45,7 +45,8 @@ type apiClient struct {
 
 // NewClient returns a Client. scaledObjects is a REST client of httpv1alpha1.SchemeGroupVersion, interceptorRoutes one
 // of httpv1beta1.SchemeGroupVersion, and eventsAPI one of events.k8s.io/v1. The Client needs the permissions to patch
-// httpscaledobjects/status, interceptorroutes and interceptorroutes/status, and to create events. If the installed CustomResourceDefinition lacks a field of the status, it also needs the permission to patch
+// httpscaledobjects/status, interceptorroutes and interceptorroutes/status, and to create events. If the installed
+// CustomResourceDefinition of HTTPScaledObjects lacks a field of the status, it also needs the permission to patch
 // httpscaledobjects: it writes such fields to httpv1alpha1.AnnotationStatus, and logs that once with the fix.
 func NewClient(scaledObjects, interceptorRoutes, eventsAPI rest.Interface, logger *slog.Logger) Client {
 	return &apiClient{

@@ -50,7 +50,9 @@ func Compute(
 			readiness.Message += inAnnotation
 		}
 	}
-	all := []metav1.Condition{accepted(outcome), readiness, programmed(outcome, acks, interceptorroute.IsConverted(object))}
+	all := []metav1.Condition{
+		accepted(outcome), readiness, programmed(outcome, acks, interceptorroute.IsConverted(object)),
+	}
 	// These exist only while they are False, or after they were.
 	optional := []metav1.Condition{
 		scalingMetric(object), externalSources(object), envoySettings(outcome.EnvoySettings),

@@ -184,8 +184,8 @@ func rolloutSource(rollout *facts.Rollout) watchSource {
 
 // references returns a text that identifies everything that a Rollout references.
 func references(rollout *facts.Rollout) string {
-	return fmt.Sprint(rollout.UID, rollout.Object, rollout.InterceptorRoute, rollout.ObjectError, rollout.RouteNames, rollout.RoutesError,
-		serviceNames(rollout))
+	return fmt.Sprint(rollout.UID, rollout.Object, rollout.InterceptorRoute, rollout.ObjectError, rollout.RouteNames,
+		rollout.RoutesError, serviceNames(rollout))
 }
 
 // objectSource watches the HTTPScaledObject that the Rollout references or, if it belongs to a ScaledObject, all of the

@@ -55,7 +55,8 @@ func files(component Component) []string {
 	case Interceptor:
 		return []string{
 			"crd/http.keda.sh_httpscaledobjects.yaml", "crd/http.keda.sh_interceptorroutes.yaml",
-			"interceptor/rbac.yaml", "interceptor/tls.yaml", "interceptor/pods.yaml", "interceptor/services.yaml", "interceptor/deployment.yaml",
+			"interceptor/rbac.yaml", "interceptor/tls.yaml", "interceptor/pods.yaml", "interceptor/services.yaml",
+			"interceptor/deployment.yaml",
 		}
 	case Proxy:
 		return []string{
