@@ -20,7 +20,7 @@ func optionalConditions(
 	var findings []Finding
 	add := func(code Code, severity Severity, condition *metav1.Condition, fix string) {
 		findings = append(findings, Finding{
-			Code: code, Severity: severity, Object: objectName(httpv1alpha1.Kind, object.Namespace, object.Name),
+			Code: code, Severity: severity, Object: objectName(facts.KindOf(object), object.Namespace, object.Name),
 			Field:   fmt.Sprintf("status.conditions[%s]", condition.Type),
 			Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message), Fix: fix,
 		})
