@@ -49,7 +49,7 @@ func Compute(
 	all := []metav1.Condition{accepted(outcome), readiness, programmed(outcome, acks)}
 	// These exist only while they are False, or after they were.
 	optional := []metav1.Condition{
-		scalingMetric(object), externalSources(object), envoySettings(outcome.EnvoySettings),
+		scalingMetric(object), externalSources(object), scalingFields(object), envoySettings(outcome.EnvoySettings),
 		hostsUncontested(outcome.Warnings),
 	}
 	if !outcome.Page.IsUnknown {
