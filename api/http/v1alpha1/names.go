@@ -132,6 +132,10 @@ const (
 	// ConditionWaitingPageAccepted is False if the ConfigMap with the object's waiting page is unusable. Then the
 	// interceptor's default page is shown. It is absent if the page was never invalid.
 	ConditionWaitingPageAccepted = "WaitingPageAccepted"
+	// ConditionScalingFieldsApplied is False if the spec contains fields about scaling that no component applies, because
+	// the ScaledObject has their settings. It is a warning: requests are routed, and the workload scales as the
+	// ScaledObject says. It is absent if there never were such fields.
+	ConditionScalingFieldsApplied = "ScalingFieldsApplied"
 	// ConditionEnvoySettingsAccepted is False if a ConfigMap with Envoy settings for the object is invalid. Its
 	// previous settings stay active. It is absent if they were never invalid.
 	ConditionEnvoySettingsAccepted = "EnvoySettingsAccepted"
@@ -217,6 +221,15 @@ const (
 	ReasonExternalSourcesLimited = "ExternalSourcesLimited"
 	// ReasonAnyAddressAccepted means that any address may report the demand for the object.
 	ReasonAnyAddressAccepted = "AnyAddressAccepted"
+)
+
+// Reasons of ConditionScalingFieldsApplied.
+const (
+	// ReasonScalingFieldsApplied means that the spec contains no such field any more. It is the only reason with status
+	// True.
+	ReasonScalingFieldsApplied = "ScalingFieldsApplied"
+	// ReasonFieldsNotApplied means that the message lists the fields, with those of the ScaledObject to set instead.
+	ReasonFieldsNotApplied = "FieldsNotApplied"
 )
 
 // Reasons of ConditionWaitingPageAccepted.

@@ -98,6 +98,9 @@ type HTTPScaledObjectSpec struct {
 	// OmittedBytes is the memory that the object takes if the interceptor has omitted its spec to save it, and 0
 	// otherwise. It is not part of the API.
 	OmittedBytes int `json:"-"`
+	// HasScaledObject is true if a ScaledObject owns the object: the agent made it, with values of the ScaledObject. It is
+	// not part of the API: the interceptor sets it.
+	HasScaledObject bool `json:"-"`
 	// OmittedHosts is the number of hosts of an omitted spec. It is not part of the API.
 	OmittedHosts int `json:"-"`
 }

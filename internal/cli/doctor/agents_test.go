@@ -71,6 +71,13 @@ func warnings() []breakage {
 			field: "status.conditions[WaitingPageAccepted]", fix: "docs/how-to/scale-from-zero.md",
 		},
 		{
+			name: "fields that no component applies",
+			change: conditionWith(httpv1alpha1.ConditionScalingFieldsApplied, httpv1alpha1.ReasonFieldsNotApplied,
+				`no component applies spec.replicas.max: set maxReplicaCount of the ScaledObject`),
+			code: doctor.ScalingFieldsNotApplied, severity: doctor.Warning, object: shop,
+			field: "status.conditions[ScalingFieldsApplied]", fix: "docs/reference/configuration.md",
+		},
+		{
 			name: "invalid Envoy settings",
 			change: conditionWith(httpv1alpha1.ConditionEnvoySettingsAccepted, httpv1alpha1.ReasonInvalidEnvoySettings,
 				`ConfigMap "envoy" in namespace "shop": unknown key "listener": use route or cluster`),

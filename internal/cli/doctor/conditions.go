@@ -88,6 +88,11 @@ func conditionWarnings() []conditionWarning {
 				"(docs/how-to/scale-from-zero.md)",
 		},
 		{
+			httpv1alpha1.ConditionScalingFieldsApplied, ScalingFieldsNotApplied,
+			"set the fields of the ScaledObject that the message names, and remove those of the HTTPScaledObject " +
+				"(docs/reference/configuration.md)",
+		},
+		{
 			httpv1alpha1.ConditionEnvoySettingsAccepted, EnvoySettingsNotAccepted,
 			"correct the ConfigMap that the message names; until then the previous settings stay active " +
 				"(docs/how-to/envoy-settings.md)",

@@ -93,6 +93,7 @@ const (
 	HostClaimedByOther          Code = "HostClaimedByOther"
 	AnyAddressAccepted          Code = "AnyAddressAccepted"
 	WaitingPageNotAccepted      Code = "WaitingPageNotAccepted"
+	ScalingFieldsNotApplied     Code = "ScalingFieldsNotApplied"
 	EnvoySettingsNotAccepted    Code = "EnvoySettingsNotAccepted"
 
 	RouteNotFound    Code = "RouteNotFound"

@@ -40,6 +40,7 @@ func (s *interner) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *ht
 		Spec:   object.Spec,
 		Status: httpv1alpha1.StatusOf(object),
 	}
+	reduced.Spec.HasScaledObject = hasScaledObject(object)
 	reduced.Spec.PathPrefixes = slices.Clone(object.Spec.PathPrefixes)
 	reduced.Status.Conditions = slices.Clip(slices.Clone(reduced.Status.Conditions))
 	s.intern(&reduced.Namespace, &reduced.Spec.ScaleTargetRef.APIVersion, &reduced.Spec.ScaleTargetRef.Kind)
@@ -66,6 +67,12 @@ func (s *interner) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *ht
 		s.intern(&condition.Type, (*string)(&condition.Status), &condition.Reason, &condition.Message)
 	}
 	return reduced
+}
+
+// hasScaledObject reports whether a ScaledObject owns an object, which may be trimmed.
+func hasScaledObject(object *httpv1alpha1.HTTPScaledObject) bool {
+	owner := metav1.GetControllerOf(object)
+	return object.Spec.HasScaledObject || owner != nil && owner.Kind == "ScaledObject"
 }
 
 // observedAnnotations returns the annotations that routing, metrics and the queueing of requests depend on.
@@ -119,6 +126,7 @@ func keptAnnotations(annotations map[string]string) map[string]string {
 func Trim(object metav1.Object) {
 	if scaledObject, ok := object.(*httpv1alpha1.HTTPScaledObject); ok {
 		scaledObject.Status = httpv1alpha1.StatusOf(scaledObject) // keptAnnotations drops the annotation's value
+		scaledObject.Spec.HasScaledObject = hasScaledObject(scaledObject)
 	}
 	object.SetAnnotations(keptAnnotations(object.GetAnnotations()))
 	object.SetManagedFields(nil)

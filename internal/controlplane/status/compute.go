@@ -55,7 +55,7 @@ func Compute(
 	}
 	// These exist only while they are False, or after they were.
 	optional := []metav1.Condition{
-		scalingMetric(object), externalSources(object), envoySettings(outcome.EnvoySettings),
+		scalingMetric(object), externalSources(object), scalingFields(object), envoySettings(outcome.EnvoySettings),
 		hostsUncontested(outcome.Warnings), fieldsSupported(object.Spec.Converted),
 	}
 	if !outcome.Page.IsUnknown {
