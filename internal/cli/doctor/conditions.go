@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
@@ -86,6 +87,10 @@ func conditionWarnings() []conditionWarning {
 			httpv1alpha1.ConditionWaitingPageAccepted, WaitingPageNotAccepted,
 			"correct the ConfigMap that the message names; until then the default page is shown " +
 				"(docs/how-to/scale-from-zero.md)",
+		},
+		{
+			httpv1beta1.ConditionFieldsSupported, FieldsNotSupported,
+			"change the fields of the InterceptorRoute that the message names (docs/reference/interceptorroute.md)",
 		},
 		{
 			httpv1alpha1.ConditionScalingFieldsApplied, ScalingFieldsNotApplied,

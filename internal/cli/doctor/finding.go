@@ -94,6 +94,7 @@ const (
 	AnyAddressAccepted          Code = "AnyAddressAccepted"
 	WaitingPageNotAccepted      Code = "WaitingPageNotAccepted"
 	ScalingFieldsNotApplied     Code = "ScalingFieldsNotApplied"
+	FieldsNotSupported          Code = "FieldsNotSupported"
 	EnvoySettingsNotAccepted    Code = "EnvoySettingsNotAccepted"
 
 	RouteNotFound    Code = "RouteNotFound"
