@@ -64,6 +64,7 @@ golden: ## write the golden files, and remove those that no test uses
 .PHONY: chart
 chart: $(HELM) ## [1 min] copy the CRD, the alerts and the dashboards into charts/kedify-http, and write its table of values and the golden files in test/chart
 	cp config/crd/http.keda.sh_httpscaledobjects.yaml charts/kedify-http/files/crd.yaml
+	cp config/crd/http.keda.sh_interceptorroutes.yaml charts/kedify-http/files/interceptorroutes-crd.yaml
 	cp config/prometheus/rules.yaml charts/kedify-http/files/rules.yaml
 	cp config/grafana/*.json charts/kedify-http/files/dashboards/
 	$(HELM_ENV) $(COMPILE) $(TESTS) ./test/chart -update

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
@@ -37,7 +38,7 @@ const requestTimeout = 10 * time.Second
 // clients are REST clients of the API server, which share one connection. The typed clients of client-go would link
 // every API group, which takes 11 MB of resident memory.
 type clients struct {
-	scaledObjects, core, discovery, leases, events, tokens *rest.RESTClient
+	scaledObjects, interceptorRoutes, core, discovery, leases, events, tokens *rest.RESTClient
 }
 
 // newClients creates the clients. It sends no request.
@@ -48,8 +49,8 @@ func newClients(kubeconfig string) (clients, error) {
 	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		httpv1alpha1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme, coordinationv1.AddToScheme,
-		eventsv1.AddToScheme, authenticationv1.AddToScheme,
+		httpv1alpha1.AddToScheme, httpv1beta1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme,
+		coordinationv1.AddToScheme, eventsv1.AddToScheme, authenticationv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return clients{}, fmt.Errorf("register kinds: %w", err)
@@ -70,6 +71,7 @@ func newClients(kubeconfig string) (clients, error) {
 		group  schema.GroupVersion
 	}{
 		{&all.scaledObjects, config, httpv1alpha1.SchemeGroupVersion},
+		{&all.interceptorRoutes, config, httpv1beta1.SchemeGroupVersion},
 		{&all.core, binary, corev1.SchemeGroupVersion},
 		{&all.discovery, binary, discoveryv1.SchemeGroupVersion},
 		{&all.leases, brief, coordinationv1.SchemeGroupVersion},
@@ -97,6 +99,7 @@ func (c clients) sources(chosen settings) ingest.Sources {
 	newSlice := func() object { return new(discoveryv1.EndpointSlice) }
 	newService := func() object { return new(corev1.Service) }
 	newScaledObject := func() object { return new(httpv1alpha1.HTTPScaledObject) }
+	newInterceptorRoute := func() object { return new(httpv1beta1.InterceptorRoute) }
 	namespaces := chosen.namespaces
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -105,7 +108,7 @@ func (c clients) sources(chosen settings) ingest.Sources {
 		listWatch(c.discovery, newSlice, "endpointslices", chosen.podNamespace,
 			discoveryv1.LabelServiceName+"="+peers.ServiceName),
 	}}
-	sources.ScaledObject = c.scaledObject
+	sources.ScaledObject, sources.InterceptorRoute = c.scaledObject, c.interceptorRoute
 	if chosen.interceptorTLSSecret != "" {
 		sources.Certificate = c.secret(model.Key{Namespace: chosen.podNamespace, Name: chosen.interceptorTLSSecret})
 	}
@@ -125,9 +128,13 @@ func (c clients) sources(chosen settings) ingest.Sources {
 		sources.Services = append(sources.Services, cache.NewListWatchFromClient(c.core, "services", chosen.podNamespace,
 			fields.OneTermEqualSelector(metav1.ObjectNameField, resolve.ProxyService)))
 	}
+	maxBytes := resolve.Options{MaxObjects: chosen.maxObjects}.MaxObjectBytes()
 	for _, namespace := range namespaces {
+		routes := listWatch(c.interceptorRoutes, newInterceptorRoute, httpv1beta1.Resource, namespace, "")
+		routes.maxBytes = maxBytes
+		sources.InterceptorRoutes = append(sources.InterceptorRoutes, routes)
 		scaledObjects := listWatch(c.scaledObjects, newScaledObject, httpv1alpha1.Resource, namespace, "")
-		scaledObjects.maxBytes = resolve.Options{MaxObjects: chosen.maxObjects}.MaxObjectBytes()
+		scaledObjects.maxBytes = maxBytes
 		sources.ScaledObjects = append(sources.ScaledObjects, scaledObjects)
 		sources.Services = append(sources.Services, listWatch(c.core, newService, "services", namespace, ""))
 		sources.EndpointSlices = append(sources.EndpointSlices,
@@ -142,6 +149,12 @@ func (c clients) sources(chosen settings) ingest.Sources {
 // scaledObject returns a list and watch of one HTTPScaledObject.
 func (c clients) scaledObject(key model.Key) cache.ListerWatcherWithContext {
 	return cache.NewListWatchFromClient(c.scaledObjects, httpv1alpha1.Resource, key.Namespace,
+		fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name))
+}
+
+// interceptorRoute returns a list and watch of one InterceptorRoute.
+func (c clients) interceptorRoute(key model.Key) cache.ListerWatcherWithContext {
+	return cache.NewListWatchFromClient(c.interceptorRoutes, httpv1beta1.Resource, key.Namespace,
 		fields.OneTermEqualSelector(metav1.ObjectNameField, key.Name))
 }
 
@@ -181,5 +194,5 @@ func (c clients) pod(ctx context.Context, key model.Key) (*corev1.Pod, error) {
 
 // statusClient returns the client that writes statuses.
 func (c clients) statusClient(logger *slog.Logger) status.Client {
-	return status.NewClient(c.scaledObjects, c.events, logger)
+	return status.NewClient(c.scaledObjects, c.interceptorRoutes, c.events, logger)
 }

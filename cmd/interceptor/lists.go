@@ -10,7 +10,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/interceptorroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
 
@@ -21,7 +23,7 @@ type object interface {
 }
 
 // streamed lists the objects of a kind, and trims each before it decodes the next one: a tenant can make each as large
-// as the API server accepts. It watches as any other source.
+// as the API server accepts. InterceptorRoutes are converted. It watches as any other source.
 type streamed struct {
 	cache.ListerWatcherWithContext
 
@@ -55,6 +57,9 @@ func (s streamed) ListWithContext(ctx context.Context, options metav1.ListOption
 		object := s.newObject()
 		if err := json.Unmarshal(item, object); err != nil {
 			return err
+		}
+		if route, ok := object.(*httpv1beta1.InterceptorRoute); ok {
+			object = interceptorroute.Convert(route)
 		}
 		trimmer.Trim(object)
 		list.Items = append(list.Items, runtime.RawExtension{Object: object})

@@ -49,7 +49,7 @@ func (h *Holding) workloadOf(key model.Key, object ingest.Object) *holding.Workl
 	workload := &holding.Workload{
 		Fleet: route.Fleet, Timeout: timeout, FallbackTimeout: fallbackTimeout, HasFailover: route.Failover != nil,
 		IsPaused:   httpv1alpha1.IsPausedAtZero(object.ScaledObject),
-		HealthPath: httpv1alpha1.StaticHealthcheck(object.ScaledObject),
+		HealthPath: httpv1alpha1.StaticHealthcheck(object.ScaledObject), Placeholder: route.Placeholder,
 	}
 	if httpv1alpha1.HasWaitingPage(object.ScaledObject) {
 		workload.Page = &object.Page

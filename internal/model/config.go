@@ -100,6 +100,10 @@ type Route struct {
 	// Affinity decides which endpoint of a backend receives the requests of a client, so that all go to the same one. With
 	// the zero value, each request goes to any endpoint.
 	Affinity affinity.Key `json:",omitzero"`
+	// Static are parts of the requests with a static response, in order: the first one that matches a request applies.
+	Static []StaticRoute `json:",omitempty"`
+	// Placeholder is the response to all other requests that wait for a first endpoint, which they wake; nil if they wait.
+	Placeholder *StaticResponse `json:",omitempty"`
 	// Failover answers requests that have waited too long for a first endpoint; nil for none.
 	Failover *Failover `json:",omitempty"`
 	// Timeouts are the timeouts of a request.
@@ -238,7 +242,7 @@ func (r Route) Equal(other Route) bool {
 		r.SameDestinations(other) && slices.EqualFunc(r.Managed, other.Managed, managedroute.Route.Equal) &&
 		r.Stickiness == other.Stickiness && r.Affinity == other.Affinity &&
 		r.Timeouts == other.Timeouts && r.MinReplicas == other.MinReplicas && r.HealthPath == other.HealthPath &&
-		r.Secret == other.Secret && r.EnvoySettings.Equal(other.EnvoySettings)
+		r.Secret == other.Secret && r.equalStatic(other) && r.EnvoySettings.Equal(other.EnvoySettings)
 }
 
 // Equal reports whether all fields are equal.

@@ -118,6 +118,30 @@ func TestParseHeader(t *testing.T) {
 	}
 }
 
+// TestCovers lists hosts and wildcards above them.
+func TestCovers(t *testing.T) {
+	t.Parallel()
+	for wide, hosts := range map[model.Host][]model.Host{
+		"*":             {"*", "*.example.com", "a.example.com", "[::1]"},
+		"*.example.com": {"*.example.com", "*.a.example.com", "a.example.com", "a.b.example.com"},
+		"a.example.com": {"a.example.com"},
+	} {
+		for _, host := range hosts {
+			if !wide.Covers(host) {
+				t.Errorf("%s does not cover %s", wide, host)
+			}
+		}
+	}
+	for wide, host := range map[model.Host]model.Host{
+		"*.example.com": "example.com", "*.b.example.com": "*.example.com", "a.example.com": "*.example.com",
+		"*.ample.com": "a.example.com", "b.example.com": "a.example.com",
+	} {
+		if wide.Covers(host) {
+			t.Errorf("%s covers %s", wide, host)
+		}
+	}
+}
+
 // TestRouteOrder lists routes in their order and sorts every permutation of them.
 // TestJSONOfTimeouts: replicas of different builds compare digests of the JSON. A limit has that of builds in which 0
 // meant that there is none, and no limit differs from a timeout that is not given.

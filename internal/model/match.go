@@ -187,6 +187,12 @@ func (h Host) IsExact() bool { return h.breadth() == 0 }
 // IsIPv6 reports whether the host is an IPv6 address.
 func (h Host) IsIPv6() bool { return strings.HasPrefix(string(h), "[") }
 
+// Covers reports whether every request for another host is also one for this host.
+func (h Host) Covers(other Host) bool {
+	suffix, isWildcard := strings.CutPrefix(string(h), "*")
+	return h == other || h == AnyHost || isWildcard && strings.HasSuffix(string(other), suffix)
+}
+
 // breadth is 0 for an exact name and increases as wildcards get shorter.
 func (h Host) breadth() int {
 	if !strings.HasPrefix(string(h), string(AnyHost)) {

@@ -1,10 +1,13 @@
 package scaler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc/codes"
@@ -14,7 +17,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
 	"github.com/kedify/argo-rollouts-plugin/internal/server/grpcserver"
-	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // Service is the gRPC service externalscaler.ExternalScaler.
@@ -64,7 +66,8 @@ func (s *Service) IsActive(
 	return &externalscaler.IsActiveResponse{Result: state != idle}, nil
 }
 
-// GetMetricSpec returns the trigger's metric and target, which depend only on the metadata.
+// GetMetricSpec returns the trigger's metrics and targets. They depend only on the metadata, except those of a trigger
+// with an InterceptorRoute, which are unknown until an interceptor has reported the InterceptorRoute.
 func (s *Service) GetMetricSpec(
 	ctx context.Context, ref *externalscaler.ScaledObjectRef,
 ) (*externalscaler.GetMetricSpecResponse, error) {
@@ -72,11 +75,21 @@ func (s *Service) GetMetricSpec(
 	if err != nil {
 		return nil, s.fail(ctx, ref, err)
 	}
-	spec := &externalscaler.MetricSpec{MetricName: q.metric(), TargetSizeFloat: float64(q.TargetValue)}
-	return &externalscaler.GetMetricSpecResponse{MetricSpecs: []*externalscaler.MetricSpec{spec}}, nil
+	var demand metrics.Value
+	if q.isOfRoute {
+		demand, err = s.reader.Demand(model.Key(q.object))
+	}
+	var specs []*externalscaler.MetricSpec
+	for _, t := range q.targets(demand) {
+		specs = append(specs, &externalscaler.MetricSpec{MetricName: t.name(), TargetSizeFloat: t.value})
+	}
+	if len(specs) == 0 {
+		return nil, s.fail(ctx, ref, cmp.Or(err, errNoTarget))
+	}
+	return &externalscaler.GetMetricSpecResponse{MetricSpecs: specs}, nil
 }
 
-// GetMetrics returns the value of the trigger's metric. A lower bound is an error.
+// GetMetrics returns the value of one of the trigger's metrics. A lower bound is an error.
 func (s *Service) GetMetrics(
 	ctx context.Context, request *externalscaler.GetMetricsRequest,
 ) (*externalscaler.GetMetricsResponse, error) {
@@ -85,27 +98,39 @@ func (s *Service) GetMetrics(
 	if err != nil {
 		return nil, s.fail(ctx, ref, err)
 	}
-	// After an edit of the trigger, a HorizontalPodAutoscaler may request the previous metric once more.
-	if name := request.GetMetricName(); name != q.metric() {
-		err = fmt.Errorf("%w: metric %q requested, but the trigger has %s", errTrigger, name, q.metric())
-		return nil, s.fail(ctx, ref, err)
+	demand, err := s.reader.Demand(model.Key(q.object))
+	name, targets := request.GetMetricName(), q.targets(demand)
+	index := slices.IndexFunc(targets, func(t target) bool { return t.name() == name })
+	if len(targets) > 0 && index < 0 {
+		// After an edit of the trigger, a HorizontalPodAutoscaler may request the previous metric once more.
+		return nil, s.fail(ctx, ref, fmt.Errorf("%w: metric %q requested, but the trigger has %s", errTrigger, name,
+			namesOf(targets)))
 	}
-	demand, err := s.demand(q)
+	var value float64
+	switch {
+	case err != nil:
+	case index < 0:
+		err = errNoTarget
+	default:
+		value, err = targets[index].valueOf(demand)
+	}
 	if err != nil {
 		return nil, s.fail(ctx, ref, err)
 	}
-	value := &externalscaler.MetricValue{MetricName: q.metric(), MetricValueFloat: q.value(demand)}
-	return &externalscaler.GetMetricsResponse{MetricValues: []*externalscaler.MetricValue{value}}, nil
+	values := []*externalscaler.MetricValue{{MetricName: name, MetricValueFloat: value}}
+	return &externalscaler.GetMetricsResponse{MetricValues: values}, nil
 }
 
-// demand reads the demand for the trigger's object. The error is also set if only the request rate is unknown and the
-// trigger uses it.
-func (s *Service) demand(q query) (metrics.Value, error) {
-	demand, err := s.reader.Demand(model.Key(q.object))
-	if err == nil && q.Metric == trigger.MetricRequestRate {
-		err = demand.RateError
+// errNoTarget means that the interceptors report an InterceptorRoute without a target.
+var errNoTarget = errors.New("the interceptors report no scaling metric of the InterceptorRoute")
+
+// namesOf returns the names of metrics.
+func namesOf(targets []target) string {
+	var names []string
+	for _, t := range targets {
+		names = append(names, t.name())
 	}
-	return demand, err
+	return strings.Join(names, " and ")
 }
 
 // activity is why a workload should have replicas.
@@ -120,12 +145,17 @@ const (
 // activity returns why the trigger's workload should have replicas. An error means that there is no proof of activity,
 // and that some of the data is missing.
 func (s *Service) activity(q query) (activity, error) {
-	demand, err := s.demand(q)
-	switch {
-	case demand.Queued > 0:
+	demand, err := s.reader.Demand(model.Key(q.object))
+	if demand.Queued > 0 {
 		return queued, nil
-	case q.value(demand) > q.ActivationTargetValue, q.keepsActive(demand):
-		return active, nil
+	}
+	for _, t := range q.targets(demand) {
+		if t.isActive(demand, q.ActivationTargetValue) {
+			return active, nil
+		}
+		if _, errValue := t.valueOf(demand); err == nil {
+			err = errValue
+		}
 	}
 	isInProgress, errCanary := s.canaries.InProgress(q.object)
 	if isInProgress {

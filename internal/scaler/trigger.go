@@ -3,6 +3,7 @@ package scaler
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -15,51 +16,84 @@ import (
 // errTrigger is in the chain of every validation error of a trigger's metadata.
 var errTrigger = errors.New("invalid trigger metadata")
 
-// query is one trigger with the HTTPScaledObject that it refers to.
+// query is one trigger with the HTTPScaledObject or InterceptorRoute that it refers to.
 type query struct {
 	trigger.Trigger
 
 	object types.NamespacedName
+	// isOfRoute is true if the trigger names an InterceptorRoute, which then defines the metrics.
+	isOfRoute bool
 }
 
-// metric returns the name of the metric. In the HorizontalPodAutoscaler, KEDA prefixes it with the index of the
-// trigger.
-func (q query) metric() string {
-	if q.Metric == trigger.MetricConcurrency {
+// target is a metric that a workload scales by, and its value per replica.
+type target struct {
+	metric trigger.Metric
+	value  float64
+}
+
+// targets returns the metrics of the trigger. Those of an InterceptorRoute are part of the demand for it; there are none
+// while that is unknown.
+func (q query) targets(demand metrics.Value) []target {
+	if !q.isOfRoute {
+		return []target{{q.Metric, float64(q.TargetValue)}}
+	}
+	var targets []target
+	if demand.Metric != "" {
+		targets = []target{{trigger.Metric(demand.Metric), float64(demand.Target)}}
+	}
+	if demand.RateTarget > 0 {
+		targets = append(targets, target{trigger.MetricRequestRate, float64(demand.RateTarget)})
+	}
+	return targets
+}
+
+// name returns the name of the metric. In the HorizontalPodAutoscaler, KEDA prefixes it with the index of the trigger.
+func (t target) name() string {
+	if t.metric == trigger.MetricConcurrency {
 		return "http-concurrency"
 	}
 	return "http-request-rate"
 }
 
-// value returns the trigger's metric of a demand.
-func (q query) value(demand metrics.Value) float64 {
-	if q.Metric == trigger.MetricConcurrency {
-		return demand.Concurrency
+// valueOf returns the metric in a demand. The error is set if only the request rate is unknown.
+func (t target) valueOf(demand metrics.Value) (float64, error) {
+	if t.metric == trigger.MetricConcurrency {
+		return demand.Concurrency, nil
 	}
-	return demand.RequestRate
+	return demand.RequestRate, demand.RateError
 }
 
-// keepsActive reports whether requests in flight keep the workload active, whatever their rate. A stream (WebSocket,
-// server-sent events, a long download) adds to the request rate only when it starts, and scaling to zero would end it.
-// The activation value of a rate doesn't apply to them. That of a trigger for concurrency does: it counts the same
-// requests.
-func (q query) keepsActive(demand metrics.Value) bool {
-	return q.Metric == trigger.MetricRequestRate && demand.Concurrency > 0
+// isActive reports whether a demand is above the activation value. Requests in flight keep the workload active, whatever
+// their rate: a stream (WebSocket, server-sent events, a long download) adds to the request rate only when it starts, and
+// scaling to zero would end it. The activation value of a rate doesn't apply to them. That of concurrency does: it counts
+// the same requests.
+func (t target) isActive(demand metrics.Value, activation float64) bool {
+	value, _ := t.valueOf(demand)
+	return value > activation || t.metric == trigger.MetricRequestRate && demand.Concurrency > 0
 }
 
-// parse reads the keys of a trigger that the scaler uses. The HTTPScaledObject sets how the metric is counted, such as
+// parse reads the keys of a trigger that the scaler uses: of one with an InterceptorRoute, only its name. The object sets how the metric is counted, such as
 // its window and granularity. The namespace is always that of the ScaledObject, whatever the metadata contains, so that
 // a tenant cannot read the demand of another one.
 func parse(ref *externalscaler.ScaledObjectRef) (query, error) {
 	metadata := ref.GetScalerMetadata()
-	name := trigger.ObjectName(metadata, ref.GetName())
-	if len(validation.IsDNS1123Label(ref.GetNamespace())) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return query{}, fmt.Errorf("%w: %s: %q is not a valid object name", errTrigger, trigger.KeyHTTPScaledObject, name)
+	key, name := trigger.KeyHTTPScaledObject, trigger.ObjectName(metadata, ref.GetName())
+	isOfRoute := trigger.IsOfInterceptorRoute(metadata)
+	if isOfRoute {
+		key, name = trigger.KeyInterceptorRoute, strings.TrimSpace(metadata[trigger.KeyInterceptorRoute])
 	}
-	parsed, problems := trigger.ParseScaling(metadata)
+	if len(validation.IsDNS1123Label(ref.GetNamespace())) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return query{}, fmt.Errorf("%w: %s: %q is not a valid object name", errTrigger, key, name)
+	}
+	parsed := query{object: types.NamespacedName{Namespace: ref.GetNamespace(), Name: name}, isOfRoute: isOfRoute}
+	if isOfRoute {
+		return parsed, nil
+	}
+	var problems []trigger.Problem
 	var err error
+	parsed.Trigger, problems = trigger.ParseScaling(metadata)
 	for _, problem := range problems {
 		err = errors.Join(err, fmt.Errorf("%w: %s", errTrigger, problem))
 	}
-	return query{parsed, types.NamespacedName{Namespace: ref.GetNamespace(), Name: name}}, err
+	return parsed, err
 }

@@ -20,6 +20,9 @@ const (
 	KeyScalerAddress = "scalerAddress"
 	// KeyHTTPScaledObject is the name of the trigger's HTTPScaledObject.
 	KeyHTTPScaledObject = "httpScaledObject"
+	// KeyInterceptorRoute is the name of the trigger's InterceptorRoute. It defines the metrics and their targets. It takes
+	// precedence over KeyHTTPScaledObject, as in the KEDA HTTP add-on.
+	KeyInterceptorRoute = "interceptorRoute"
 	// KeyConvertedFrom marks a trigger that was converted from TypeHTTP; its value is that type.
 	KeyConvertedFrom = "convertedFrom"
 )
@@ -62,6 +65,11 @@ func Classify(triggerType string, metadata map[string]string, address string) Cl
 	default:
 		return Managed
 	}
+}
+
+// IsOfInterceptorRoute reports whether a trigger names an InterceptorRoute.
+func IsOfInterceptorRoute(metadata map[string]string) bool {
+	return hasValue(metadata, KeyInterceptorRoute)
 }
 
 // ObjectName returns the name of a trigger's HTTPScaledObject: KeyHTTPScaledObject in the metadata, otherwise fallback.

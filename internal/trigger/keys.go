@@ -38,6 +38,8 @@ const (
 	KeyWaitingPageEnabled     = "coldStartWaitingPageEnabled"
 	KeyWaitingPageConfigMap   = "coldStartWaitingPageConfigMapRef"
 	KeySessionAffinity        = "sessionAffinity"
+	KeyStaticResponses        = "staticResponses"
+	KeyPlaceholderResponse    = "placeholderResponse"
 	KeyConditionWaitTimeout   = "conditionWaitTimeout"
 	KeyResponseHeaderTimeout  = "responseHeaderTimeout"
 	KeyRequestTimeout         = "requestTimeout"
@@ -153,6 +155,8 @@ func otherKeys() []key {
 			read: readObjectName("ConfigMap", func(t *Trigger) *string { return &t.WaitingPageConfigMap }),
 		},
 		{name: KeySessionAffinity, read: readAffinity},
+		{name: KeyStaticResponses, read: readStaticResponses},
+		{name: KeyPlaceholderResponse, read: readPlaceholder},
 		{name: KeyConditionWaitTimeout, read: readTimeout(func(t *Trigger) **time.Duration { return &t.ConditionWaitTimeout })},
 		{
 			name: KeyResponseHeaderTimeout,
@@ -292,6 +296,19 @@ func readAffinity(t *Trigger, value string) error {
 		return err
 	}
 	t.SessionAffinity = value
+	return nil
+}
+
+// readStaticResponses stores the static responses. The interceptor validates them: for an invalid text, it keeps the
+// previous responses, which a missing annotation would remove.
+func readStaticResponses(t *Trigger, value string) error {
+	t.StaticResponses = value
+	return nil
+}
+
+// readPlaceholder stores the placeholder, as readStaticResponses does.
+func readPlaceholder(t *Trigger, value string) error {
+	t.PlaceholderResponse = value
 	return nil
 }
 

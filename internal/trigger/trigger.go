@@ -59,6 +59,9 @@ type Trigger struct {
 	WaitingPageConfigMap string
 	// SessionAffinity selects the Pod for a client's requests, as YAML or JSON, or is empty. See package model/affinity.
 	SessionAffinity string
+	// StaticResponses and PlaceholderResponse are responses of the proxies, as YAML or JSON, or empty. See package
+	// model/staticresponse.
+	StaticResponses, PlaceholderResponse string
 	// ConditionWaitTimeout is how long a request waits for a ready Pod. ResponseHeaderTimeout is how long the application
 	// may take, from the end of the request, to send the response headers, and RequestTimeout the whole response.
 	// IdleTimeout is how long a request may be without a byte in either direction. Nil is the interceptor's default.

@@ -143,6 +143,10 @@ func TestParse(t *testing.T) {
 			with(map[string]string{"sessionAffinity": "{cookie: {name: route}}"}),
 			changed(func(t *trigger.Trigger) { t.SessionAffinity = "{cookie: {name: route}}" }),
 		},
+		"static responses": {
+			with(map[string]string{"staticResponses": "[{body: down}]", "placeholderResponse": "body: soon"}),
+			changed(func(t *trigger.Trigger) { t.StaticResponses, t.PlaceholderResponse = "[{body: down}]", "body: soon" }),
+		},
 		"timeouts": {
 			with(map[string]string{"conditionWaitTimeout": "5m", "responseHeaderTimeout": "0s"}),
 			changed(func(t *trigger.Trigger) {

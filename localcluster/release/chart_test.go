@@ -28,7 +28,8 @@ func TestTheTreesChartCanBeReleased(t *testing.T) {
 		t.Errorf("Chart.yaml has other versions:\n%s", about)
 	}
 	for _, name := range []string{
-		"LICENSE", "values.yaml", "values.schema.json", "files/crd.yaml", "templates/_helpers.tpl",
+		"LICENSE", "values.yaml", "values.schema.json", "files/crd.yaml", "files/interceptorroutes-crd.yaml",
+		"templates/_helpers.tpl",
 	} {
 		if files["kedify-http/"+name] == "" {
 			t.Errorf("the chart lacks %s", name)

@@ -34,6 +34,10 @@ func grantedPermissions() map[string]map[string]string {
 			"list httpscaledobjects.http.keda.sh":  "the cache",
 			"watch httpscaledobjects.http.keda.sh": "the cache",
 			"patch httpscaledobjects.http.keda.sh": "the two annotations",
+			"get interceptorroutes.http.keda.sh":   "the live object, of Rollouts that name one",
+			"list interceptorroutes.http.keda.sh":  "the cache, of Rollouts that name one",
+			"watch interceptorroutes.http.keda.sh": "the cache, of Rollouts that name one",
+			"patch interceptorroutes.http.keda.sh": "the two annotations, of Rollouts that name one",
 		},
 		interceptorRoleFile: {
 			"list httpscaledobjects.http.keda.sh":  "what to route",
@@ -41,6 +45,10 @@ func grantedPermissions() map[string]map[string]string {
 			"patch httpscaledobjects.http.keda.sh": "the annotation status, if the installed CRD lacks " +
 				"the report",
 			"patch httpscaledobjects.http.keda.sh/status": "conditions and the report, by server-side apply",
+			"list interceptorroutes.http.keda.sh":         "what to route",
+			"watch interceptorroutes.http.keda.sh":        "what to route",
+			"patch interceptorroutes.http.keda.sh":        "the annotation status: the CRD lacks the report",
+			"patch interceptorroutes.http.keda.sh/status": "conditions, by server-side apply",
 			"list services":  "ports and protocols",
 			"watch services": "ports and protocols",
 			"list endpointslices.discovery.k8s.io": "endpoints of backends, and " +
@@ -78,6 +86,8 @@ func grantedPermissions() map[string]map[string]string {
 			"get pods": "the Pod of a proxy whose address several fleets claim, if a user has bound the role",
 		},
 		scalerRoleFile: {
+			"list interceptorroutes.http.keda.sh":                 "which InterceptorRoutes are in a canary",
+			"watch interceptorroutes.http.keda.sh":                "which InterceptorRoutes are in a canary",
 			"list httpscaledobjects.http.keda.sh":                 "which targets are in a canary",
 			"watch httpscaledobjects.http.keda.sh":                "which targets are in a canary",
 			"list rollouts.argoproj.io":                           "which targets are in a canary",

@@ -22,6 +22,8 @@ import (
 const (
 	// crdFile is the CustomResourceDefinition that is installed.
 	crdFile = "../../config/crd/http.keda.sh_httpscaledobjects.yaml"
+	// routeCRDFile is that of InterceptorRoutes.
+	routeCRDFile = "../../config/crd/http.keda.sh_interceptorroutes.yaml"
 	// routerRoleFile, interceptorRoleFile and scalerRoleFile are the roles that are installed.
 	routerRoleFile, interceptorRoleFile = "../../config/argo-rollouts/rbac.yaml", "../../config/interceptor/rbac.yaml"
 	scalerRoleFile                      = "../../config/scaler/rbac.yaml"
@@ -63,7 +65,7 @@ func (c *cluster) install(ctx context.Context) error {
 	}
 	return apiserver.ApplyFiles(ctx, c.admin, "argo-rollouts",
 		filepath.Join(argo, "manifests", "install.yaml"),
-		crdFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, tlsRoleFile, podsRoleFile,
+		crdFile, routeCRDFile, "../../config/interceptor/namespace.yaml", interceptorRoleFile, tlsRoleFile, podsRoleFile,
 		"../../config/interceptor/deployment.yaml",
 		"../../config/interceptor/services.yaml", scalerRoleFile, "../../config/scaler/deployment.yaml", "../../config/scaler/service.yaml", routerRoleFile, "../../config/argo-rollouts/config.yaml")
 }

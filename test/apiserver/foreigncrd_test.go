@@ -103,7 +103,7 @@ func (f *crdCluster) writer(t *testing.T) status.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return status.NewClient(client, client, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	return status.NewClient(client, nil, client, slog.New(slog.NewTextHandler(t.Output(), nil)))
 }
 
 // report writes the status of an object that two of two proxies have ACKed, and returns the object.

@@ -98,6 +98,12 @@ metadata:
     http.kedify.io/cold-start-waiting-page-config-map-ref: page
 spec: {hosts: [page.usage.test], scaleTargetRef: {service: missing, port: 80}}
 `)
+	shared.apply(t, namespace, `
+apiVersion: http.keda.sh/v1beta1
+kind: InterceptorRoute
+metadata: {name: route}
+spec: {rules: [{hosts: [route.usage.test]}], target: {service: missing, port: 80}, scalingMetric: {concurrency: {targetValue: 1}}}
+`)
 	// The first report removes the annotation that another CRD made necessary.
 	if err := patch(t.Context(), shared.admin, pathOf(namespace, "invalid"),
 		fmt.Sprintf(`{"metadata": {"annotations": {%q: "{}"}}}`, httpv1alpha1.AnnotationStatus)); err != nil {
@@ -110,7 +116,8 @@ spec: {hosts: [page.usage.test], scaleTargetRef: {service: missing, port: 80}}
 	})
 	await.True(t, "the Lease is renewed, the Event is there, and the page is watched", func() bool {
 		used := usedPermissions(t, interceptorAccount)
-		return slices.Contains(used, "create events.events.k8s.io") && slices.Contains(used, "watch configmaps") &&
+		return slices.Contains(used, "create events.events.k8s.io") &&
+			slices.Contains(used, "patch interceptorroutes.http.keda.sh/status") && slices.Contains(used, "watch configmaps") &&
 			slices.ContainsFunc(shared.requests(t, interceptorAccount),
 				func(e apiserver.AuditEvent) bool { return e.Verb == "update" })
 	})
@@ -239,8 +246,19 @@ func useAsRouter(t *testing.T, namespace string) {
 		t.Fatalf("UpdateHash without endpoints answered %q", answer.ErrorString)
 	}
 	must(t, "SetWeight(0)", asked.SetWeight(canary, 0, nil))
+	const metric = `scalingMetric: {concurrency: {targetValue: 1}}`
+	if rejected := shared.createRoute(t, namespace, "routed",
+		`{rules: [{hosts: [routed.usage.test]}], target: {service: routed-stable, port: 80}, `+metric+`}`); rejected != "" {
+		t.Fatal(rejected)
+	}
+	routed := rollout(namespace, "routed")
+	routed.Spec.Strategy.Canary.TrafficRouting.Plugins[httpso.Type] = []byte(`{"interceptorRoute":"routed"}`)
+	must(t, "SetWeight(20) of an InterceptorRoute", asked.SetWeight(routed, 20, nil))
+	must(t, "SetWeight(0) of an InterceptorRoute", asked.SetWeight(routed, 0, nil))
 	await.True(t, "the plugin watches", func() bool {
-		return slices.Contains(usedPermissions(t, rolloutsAccount), "watch httpscaledobjects.http.keda.sh")
+		used := usedPermissions(t, rolloutsAccount)
+		return slices.Contains(used, "watch httpscaledobjects.http.keda.sh") &&
+			slices.Contains(used, "watch interceptorroutes.http.keda.sh")
 	})
 }
 

@@ -97,13 +97,43 @@ func fields(t *testing.T) string {
 		t.Fatal(err)
 	}
 	var table strings.Builder
-	table.WriteString("| Field | Type | Default | |\n|---|---|---|---|\n")
-	rows(&table, "spec", definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
+	table.WriteString("| Field | Type | Default | Applied by | |\n|---|---|---|---|---|\n")
+	unused := fieldReaders()
+	rows(t, &table, unused, "spec", definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
+	for path := range unused {
+		t.Errorf("the CRD has no field %s: remove it from fieldReaders", path)
+	}
 	return table.String()
 }
 
-// rows writes the rows of the fields below a path.
-func rows(table *strings.Builder, path string, parent schema) {
+// fieldReaders returns who applies each field of the spec. TestEveryFieldHasAReader of internal/controlplane finds a
+// field that nobody reads.
+func fieldReaders() map[string]string {
+	const (
+		interceptor, none = "interceptor", "–, condition `ScalingFieldsApplied`"
+		routes            = "interceptor, agent"
+	)
+	return map[string]string{
+		"spec.coldStartTimeoutFailoverRef.port": interceptor, "spec.coldStartTimeoutFailoverRef.portName": interceptor,
+		"spec.coldStartTimeoutFailoverRef.service": interceptor, "spec.coldStartTimeoutFailoverRef.timeoutSeconds": interceptor,
+		"spec.headers[].name": routes, "spec.headers[].value": routes, "spec.hosts": routes, "spec.pathPrefixes": routes,
+		"spec.initialCooldownPeriod": none, "spec.scaledownPeriod": none, "spec.targetPendingRequests": none,
+		"spec.replicas.max": none, "spec.replicas.min": interceptor,
+		"spec.scaleTargetRef.apiVersion": "scaler; interceptor (status)", "spec.scaleTargetRef.kind": "scaler; interceptor (status)",
+		"spec.scaleTargetRef.name": "scaler; interceptor (status)", "spec.scaleTargetRef.port": routes,
+		"spec.scaleTargetRef.portName": routes, "spec.scaleTargetRef.service": routes + ", router",
+		"spec.scalingMetric.concurrency.targetValue": none + " if it is not 100",
+		"spec.scalingMetric.requestRate.targetValue": none + " if it is not 100",
+		"spec.scalingMetric.requestRate.granularity": interceptor,
+		"spec.scalingMetric.requestRate.window":      interceptor,
+		"spec.timeouts.conditionWait":                interceptor,
+		"spec.timeouts.responseHeader":               interceptor,
+	}
+}
+
+// rows writes the rows of the fields below a path, and removes them from readers.
+func rows(t *testing.T, table *strings.Builder, readers map[string]string, path string, parent schema) {
+	t.Helper()
 	for _, name := range sortedKeys(parent.Properties) {
 		field, fieldPath := parent.Properties[name], path+"."+name
 		kind := field.Type
@@ -121,10 +151,17 @@ func rows(table *strings.Builder, path string, parent schema) {
 		for _, rule := range field.Rules {
 			says = append(says, "Checked:", rule.Message+".")
 		}
-		fmt.Fprintf(table, "| `%s` | %s | %s | %s |\n", fieldPath, kind, value, escaped(strings.Join(says, " ")))
-		rows(table, fieldPath, field)
+		reader, isKnown := readers[fieldPath]
+		delete(readers, fieldPath)
+		hasFields := len(field.Properties) > 0 || field.Items != nil && len(field.Items.Properties) > 0
+		if isKnown == hasFields {
+			t.Errorf("%s: add each field without fields of its own to fieldReaders, and no other one", fieldPath)
+		}
+		fmt.Fprintf(table, "| `%s` | %s | %s | %s | %s |\n", fieldPath, kind, value, reader,
+			escaped(strings.Join(says, " ")))
+		rows(t, table, readers, fieldPath, field)
 		if field.Items != nil {
-			rows(table, fieldPath+"[]", *field.Items)
+			rows(t, table, readers, fieldPath+"[]", *field.Items)
 		}
 	}
 }

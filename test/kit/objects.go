@@ -14,12 +14,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/interceptorroute"
 )
 
 // Objects are the Kubernetes objects that routing depends on.
 type Objects struct {
-	// ScaledObjects are HTTPScaledObjects.
+	// ScaledObjects are HTTPScaledObjects and converted InterceptorRoutes.
 	ScaledObjects []*httpv1alpha1.HTTPScaledObject
 	// Services are Services.
 	Services []*corev1.Service
@@ -61,6 +63,10 @@ func (o *Objects) decode(tb testing.TB, document []byte) {
 	case httpv1alpha1.Kind:
 		decodeStrictly[strictScaledObject](tb, document) // HTTPScaledObject itself accepts unknown fields
 		o.ScaledObjects = append(o.ScaledObjects, decodeStrictly[httpv1alpha1.HTTPScaledObject](tb, document))
+	case httpv1beta1.Kind:
+		decodeStrictly[strictInterceptorRoute](tb, document)
+		route := decodeStrictly[httpv1beta1.InterceptorRoute](tb, document)
+		o.ScaledObjects = append(o.ScaledObjects, interceptorroute.Convert(route))
 	case "Service":
 		o.Services = append(o.Services, decodeStrictly[corev1.Service](tb, document))
 	case "EndpointSlice":
@@ -82,6 +88,20 @@ type strictScaledObject struct {
 type (
 	strictSpec   httpv1alpha1.HTTPScaledObjectSpec
 	strictStatus httpv1alpha1.HTTPScaledObjectStatus
+)
+
+// strictInterceptorRoute is an InterceptorRoute that rejects unknown fields.
+type strictInterceptorRoute struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec   strictRouteSpec   `json:"spec"`
+	Status strictRouteStatus `json:"status"`
+}
+
+type (
+	strictRouteSpec   httpv1beta1.InterceptorRouteSpec
+	strictRouteStatus httpv1beta1.InterceptorRouteStatus
 )
 
 // decodeStrictly decodes one document of a known kind.

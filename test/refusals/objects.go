@@ -39,8 +39,8 @@ const exampleFix = ": write a list such as [{service: shop-stable, weight: 80}, 
 
 // InvalidObjects returns the table of invalid objects, one row per case.
 func InvalidObjects() []InvalidObject {
-	return slices.Concat(unparsableLists(), invalidLists(), invalidManagedRoutes(), invalidAffinity(), invalidServices(),
-		invalidPorts(), missingServices(), invalidMatches(), invalidValues())
+	return slices.Concat(unparsableLists(), invalidLists(), invalidManagedRoutes(), invalidAffinity(), invalidStatic(),
+		invalidServices(), invalidPorts(), missingServices(), invalidMatches(), invalidValues())
 }
 
 // unparsableLists returns annotations that are not a list of Services and weights.
@@ -222,6 +222,57 @@ func invalidAffinity() []InvalidObject {
 			Message: `annotation ` + session + `: YAML anchors and aliases are not allowed` + fix,
 		},
 	}
+}
+
+// invalidStatic returns static responses and placeholders that Envoy cannot give.
+func invalidStatic() []InvalidObject {
+	patch := func(annotation, text string) string {
+		return "metadata: {annotations: {" + annotation + ": '" + text + "'}}"
+	}
+	const static, placeholder = httpv1alpha1.AnnotationStaticResponses, httpv1alpha1.AnnotationPlaceholderResponse
+	const invalid = `: invalid static response: `
+	rows := []InvalidObject{
+		{
+			Name: "a static response with an unknown key", Patch: patch(static, `[{boddy: down}]`),
+			Message: `annotation ` + static + `: invalid YAML: line 1: field boddy not found: correct it`,
+		},
+		{
+			Name: "a static response with a status that no response has", Patch: patch(static, `[{statusCode: 99}]`),
+			Message: `annotation ` + static + `[0]` + invalid + `statusCode: 99 is not a status of a response: ` +
+				`use a number from 200 to 599`,
+		},
+		{
+			Name: "a static response with a colon in the name of a header", Patch: patch(static, `[{headers: {"a:b": c}}]`),
+			Message: `annotation ` + static + `[0]` + invalid + `headers: "a:b": not a header: ` +
+				"a name has letters, digits and !#$%&'*+-.^_`|~ only",
+		},
+		{
+			Name: "a static response with a line break in a header", Patch: patch(static, `[{headers: {a: "b\r\nc: d"}}]`),
+			Message: `annotation ` + static + `[0]` + invalid + `headers: "a": not a header: ` +
+				`the value contains a control character`,
+		},
+		{
+			Name: "a redirect to another scheme", Patch: patch(static, `[{redirect: "ftp://shop.test"}]`),
+			Message: `annotation ` + static + `[0]` + invalid + `redirect: "ftp://shop.test": begin with https://, http:// or /`,
+		},
+		{
+			Name:  "a static response in a ConfigMap that is missing",
+			Patch: patch(static, `[{bodyFromConfigMap: {name: pages, key: down.html}}]`),
+			Message: `annotation ` + static + `[0]: bodyFromConfigMap: no body: ConfigMap "pages" in namespace "shop": ` +
+				`not found with label http.keda.sh/response-body: "true": create it, or add the label`,
+		},
+		{
+			Name: "a placeholder that is a list", Patch: patch(placeholder, `[]`),
+			Reason:  httpv1alpha1.ReasonInvalidPlaceholderResponse,
+			Message: `annotation ` + placeholder + `: invalid YAML: line 1: cannot unmarshal !!seq: correct it`,
+		},
+	}
+	for i := range rows {
+		if rows[i].Answers = "canary"; rows[i].Reason == "" {
+			rows[i].Reason = httpv1alpha1.ReasonInvalidStaticResponses
+		}
+	}
+	return rows
 }
 
 // invalidServices returns Services that cannot be backends.

@@ -15,6 +15,7 @@ func TestInvalidConfiguration(t *testing.T) {
 	t.Run("duplicate hosts", s.checkDuplicateHosts)
 	t.Run("calls", s.checkCalls)
 	t.Run("a missing canary Service", s.checkUnknownService)
+	t.Run("InterceptorRoute", s.checkInterceptorRoute)
 }
 
 // checkObjects runs the rows about objects, each in its own namespace, several in parallel.

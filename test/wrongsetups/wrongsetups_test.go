@@ -90,7 +90,7 @@ func setups() []setup {
 			name: "an unknown key in the router's configuration", place: "Event `ManagedRouteError`", router: kedify, play: unknownKey,
 			message: `rollout "NAMESPACE/web": spec.strategy.canary.trafficRouting.` +
 				`plugins["kedify/http"] has the unknown key "httpScaledObject": remove it, the keys are ` +
-				`httpScaledObjectName, immediateAbort, limitWeightToReadyPods, safePromotion, stickiness and verifyDataPlane`,
+				`httpScaledObjectName, immediateAbort, interceptorRoute, limitWeightToReadyPods, safePromotion, stickiness and verifyDataPlane`,
 			codes: []string{"RouterConfig"}, fix: "correct the key in the Rollout",
 		},
 		{

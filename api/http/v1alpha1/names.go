@@ -39,6 +39,13 @@ const (
 	// duration. Then the answer is 408 if the request is incomplete, and 504 otherwise. 0s means no limit. Without it, the
 	// Envoy setting route.idle_timeout applies, otherwise an hour.
 	AnnotationIdleTimeout = "http.kedify.io/idle-timeout"
+	// AnnotationStaticResponses contains the requests of the object that the proxies answer themselves, such as by a
+	// maintenance page or a redirect: a YAML list, of which the first match applies. Package
+	// internal/model/staticresponse reads its text.
+	AnnotationStaticResponses = "http.kedify.io/static-responses"
+	// AnnotationPlaceholderResponse is the response to all other requests while the target has no ready endpoint. They
+	// wake it, and do not wait for it. It is a YAML mapping, which package internal/model/staticresponse reads.
+	AnnotationPlaceholderResponse = "http.kedify.io/placeholder-response"
 	// AnnotationKeepActive is "false" if the target may scale to zero during a canary. Otherwise it keeps at least
 	// one replica until then, because a Rollout without replicas still advances through its timed steps.
 	AnnotationKeepActive = "http.kedify.io/keep-active-during-canary"
@@ -125,6 +132,10 @@ const (
 	// ConditionWaitingPageAccepted is False if the ConfigMap with the object's waiting page is unusable. Then the
 	// interceptor's default page is shown. It is absent if the page was never invalid.
 	ConditionWaitingPageAccepted = "WaitingPageAccepted"
+	// ConditionScalingFieldsApplied is False if the spec contains fields about scaling that no component applies, because
+	// the ScaledObject has their settings. It is a warning: requests are routed, and the workload scales as the
+	// ScaledObject says. It is absent if there never were such fields.
+	ConditionScalingFieldsApplied = "ScalingFieldsApplied"
 	// ConditionEnvoySettingsAccepted is False if a ConfigMap with Envoy settings for the object is invalid. Its
 	// previous settings stay active. It is absent if they were never invalid.
 	ConditionEnvoySettingsAccepted = "EnvoySettingsAccepted"
@@ -147,6 +158,11 @@ const (
 	// ReasonInvalidTimeout means that AnnotationRequestTimeout or AnnotationIdleTimeout is no duration of at least 0s. The
 	// previous timeout stays active.
 	ReasonInvalidTimeout = "InvalidTimeout"
+	// ReasonInvalidStaticResponses means that AnnotationStaticResponses or a ConfigMap that it names is invalid, or that
+	// its responses are too many or too large. The previous responses stay active.
+	ReasonInvalidStaticResponses = "InvalidStaticResponses"
+	// ReasonInvalidPlaceholderResponse means the same of AnnotationPlaceholderResponse.
+	ReasonInvalidPlaceholderResponse = "InvalidPlaceholderResponse"
 	// ReasonInvalidSpec means that a field of the spec passes the schema but is invalid, such as an unparsable
 	// duration or a number that is too large.
 	ReasonInvalidSpec = "InvalidSpec"
@@ -205,6 +221,15 @@ const (
 	ReasonExternalSourcesLimited = "ExternalSourcesLimited"
 	// ReasonAnyAddressAccepted means that any address may report the demand for the object.
 	ReasonAnyAddressAccepted = "AnyAddressAccepted"
+)
+
+// Reasons of ConditionScalingFieldsApplied.
+const (
+	// ReasonScalingFieldsApplied means that the spec contains no such field any more. It is the only reason with status
+	// True.
+	ReasonScalingFieldsApplied = "ScalingFieldsApplied"
+	// ReasonFieldsNotApplied means that the message lists the fields, with those of the ScaledObject to set instead.
+	ReasonFieldsNotApplied = "FieldsNotApplied"
 )
 
 // Reasons of ConditionWaitingPageAccepted.

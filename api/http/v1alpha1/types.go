@@ -90,12 +90,17 @@ type HTTPScaledObjectSpec struct {
 	// +optional
 	Timeouts *Timeouts `json:"timeouts,omitempty"`
 
+	// Converted is set if the object was converted from an InterceptorRoute. It is not part of the API.
+	Converted *ConvertedSpec `json:"-"`
 	// Unreadable lists the fields that failed to decode, with the errors. It is empty for a valid spec. It is not
 	// part of the API: UnmarshalJSON sets it.
 	Unreadable string `json:"-"`
 	// OmittedBytes is the memory that the object takes if the interceptor has omitted its spec to save it, and 0
 	// otherwise. It is not part of the API.
 	OmittedBytes int `json:"-"`
+	// HasScaledObject is true if a ScaledObject owns the object: the agent made it, with values of the ScaledObject. It is
+	// not part of the API: the interceptor sets it.
+	HasScaledObject bool `json:"-"`
 	// OmittedHosts is the number of hosts of an omitted spec. It is not part of the API.
 	OmittedHosts int `json:"-"`
 }

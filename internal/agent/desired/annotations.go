@@ -17,6 +17,7 @@ func annotationKeys() []string {
 		trigger.KeyTrafficAutowire,
 		trigger.KeyHealthcheckPath, trigger.KeyHealthcheckResponse, trigger.KeyTLSSecretName,
 		trigger.KeyWaitingPageEnabled, trigger.KeyWaitingPageConfigMap, trigger.KeySessionAffinity,
+		trigger.KeyStaticResponses, trigger.KeyPlaceholderResponse,
 		trigger.KeyConditionWaitTimeout, trigger.KeyResponseHeaderTimeout,
 		trigger.KeyRequestTimeout, trigger.KeyIdleTimeout,
 	}

@@ -180,6 +180,8 @@ spec:
         coldStartWaitingPageEnabled: "true"
         coldStartWaitingPageConfigMapRef: page
         sessionAffinity: "{cookie: {name: route}}"
+        staticResponses: "[{body: down}]"
+        placeholderResponse: "body: soon"
         conditionWaitTimeout: 5m
         responseHeaderTimeout: 0s
         requestTimeout: 1m
@@ -200,6 +202,8 @@ metadata:
     http.kedify.io/request-timeout: 1m
     http.kedify.io/idle-timeout: 0s
     http.kedify.io/session-affinity: "{cookie: {name: route}}"
+    http.kedify.io/static-responses: "[{body: down}]"
+    http.kedify.io/placeholder-response: "body: soon"
     http.kedify.io/external-proxy-metric-key: outbound|80||shop
     http.kedify.io/external-proxy-sources: 10.0.0.0/8,192.0.2.7
     http.kedify.io/fallback-service: shop-direct

@@ -199,6 +199,9 @@ func (f *finder) mayUseObject(r *facts.Rollout, object *httpv1alpha1.HTTPScaledO
 	if r.Namespace != object.Namespace || !r.Uses(facts.HTTPRouter) {
 		return false
 	}
+	if r.InterceptorRoute != "" {
+		return false
+	}
 	others := f.cluster.ObjectsOf(r)
 	isReferenceMissing := len(others) == 0 && httpv1alpha1.ScaledObjectOf(object) != ""
 	return r.ObjectError != nil || r.Object == object.Name || isReferenceMissing ||

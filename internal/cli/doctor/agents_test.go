@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/doctor"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
@@ -69,6 +70,20 @@ func warnings() []breakage {
 				`annotation http.kedify.io/cold-start-waiting-page-config-map-ref: ConfigMap "page" not found`),
 			code: doctor.WaitingPageNotAccepted, severity: doctor.Warning, object: shop,
 			field: "status.conditions[WaitingPageAccepted]", fix: "docs/how-to/scale-from-zero.md",
+		},
+		{
+			name: "a field of an InterceptorRoute without an effect",
+			change: conditionWith(httpv1beta1.ConditionFieldsSupported, httpv1beta1.ReasonUnsupportedField,
+				`spec.staticRoutes[0].response.bodyFromConfigMap.key: the path of the request as the key is not supported`),
+			code: doctor.FieldsNotSupported, severity: doctor.Warning, object: shop,
+			field: "status.conditions[FieldsSupported]", fix: "docs/reference/interceptorroute.md",
+		},
+		{
+			name: "fields that no component applies",
+			change: conditionWith(httpv1alpha1.ConditionScalingFieldsApplied, httpv1alpha1.ReasonFieldsNotApplied,
+				`no component applies spec.replicas.max: set maxReplicaCount of the ScaledObject`),
+			code: doctor.ScalingFieldsNotApplied, severity: doctor.Warning, object: shop,
+			field: "status.conditions[ScalingFieldsApplied]", fix: "docs/reference/configuration.md",
 		},
 		{
 			name: "invalid Envoy settings",

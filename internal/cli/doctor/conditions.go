@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
@@ -20,7 +21,7 @@ func optionalConditions(
 	var findings []Finding
 	add := func(code Code, severity Severity, condition *metav1.Condition, fix string) {
 		findings = append(findings, Finding{
-			Code: code, Severity: severity, Object: objectName(httpv1alpha1.Kind, object.Namespace, object.Name),
+			Code: code, Severity: severity, Object: objectName(facts.KindOf(object), object.Namespace, object.Name),
 			Field:   fmt.Sprintf("status.conditions[%s]", condition.Type),
 			Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message), Fix: fix,
 		})
@@ -86,6 +87,15 @@ func conditionWarnings() []conditionWarning {
 			httpv1alpha1.ConditionWaitingPageAccepted, WaitingPageNotAccepted,
 			"correct the ConfigMap that the message names; until then the default page is shown " +
 				"(docs/how-to/scale-from-zero.md)",
+		},
+		{
+			httpv1beta1.ConditionFieldsSupported, FieldsNotSupported,
+			"change the fields of the InterceptorRoute that the message names (docs/reference/interceptorroute.md)",
+		},
+		{
+			httpv1alpha1.ConditionScalingFieldsApplied, ScalingFieldsNotApplied,
+			"set the fields of the ScaledObject that the message names, and remove those of the HTTPScaledObject " +
+				"(docs/reference/configuration.md)",
 		},
 		{
 			httpv1alpha1.ConditionEnvoySettingsAccepted, EnvoySettingsNotAccepted,

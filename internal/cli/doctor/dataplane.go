@@ -38,13 +38,7 @@ func dataPlane(cluster *facts.Facts) []Finding {
 		}
 		objects := cluster.ObjectsOf(r)
 		if len(objects) == 0 {
-			findings = append(findings, Finding{
-				Code: HTTPScaledObjectNotFound, Severity: Error, Object: objectName("Rollout", r.Namespace, r.Name),
-				Field:   fmt.Sprintf("%s[%q].httpScaledObjectName", pluginsOf, facts.HTTPRouter),
-				Message: fmt.Sprintf("HTTPScaledObject %q does not exist in namespace %q", r.Object, r.Namespace),
-				Fix: "create it, or correct the name. If the agent is installed, create a ScaledObject of that " +
-					"name with a kedify-http trigger instead",
-			})
+			findings = append(findings, objectNotFound(r))
 			continue
 		}
 		for _, object := range objects {
@@ -57,6 +51,23 @@ func dataPlane(cluster *facts.Facts) []Finding {
 		}
 	}
 	return findings
+}
+
+// objectNotFound returns the finding about a Rollout whose object does not exist.
+func objectNotFound(r *facts.Rollout) Finding {
+	finding := Finding{
+		Code: HTTPScaledObjectNotFound, Severity: Error, Object: objectName("Rollout", r.Namespace, r.Name),
+		Field:   fmt.Sprintf("%s[%q].httpScaledObjectName", pluginsOf, facts.HTTPRouter),
+		Message: fmt.Sprintf("HTTPScaledObject %q does not exist in namespace %q", r.Object, r.Namespace),
+		Fix: "create it, or correct the name. If the agent is installed, create a ScaledObject of that " +
+			"name with a kedify-http trigger instead",
+	}
+	if r.InterceptorRoute != "" {
+		finding.Field = fmt.Sprintf("%s[%q].interceptorRoute", pluginsOf, facts.HTTPRouter)
+		finding.Message = fmt.Sprintf("InterceptorRoute %q does not exist in namespace %q", r.InterceptorRoute, r.Namespace)
+		finding.Fix = "create it, or correct the name"
+	}
+	return finding
 }
 
 // crd checks the CustomResourceDefinition of HTTPScaledObjects, and reports whether it exists.
@@ -143,7 +154,7 @@ func interceptor(cluster *facts.Facts) []Finding {
 // objectConditions reports the conditions of an object that the interceptor or the agent has set to False.
 func objectConditions(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) []Finding {
 	var findings []Finding
-	name := objectName(httpv1alpha1.Kind, object.Namespace, object.Name)
+	name := objectName(facts.KindOf(object), object.Namespace, object.Name)
 	conditions := httpv1alpha1.StatusOf(object).Conditions
 	// A condition without observedGeneration is about the current generation.
 	isPast := func(c *metav1.Condition) bool {
@@ -192,12 +203,12 @@ func proxyEndpoints(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject)
 	}
 	finding := Finding{
 		Code: NoReadyProxy, Severity: Error, Object: objectName("Service", fleet, facts.ProxyService),
-		Message: "no ready endpoint: no proxy serves HTTPScaledObject " + object.Name,
+		Message: "no ready endpoint: no proxy serves " + facts.KindOf(object) + " " + object.Name,
 		Fix: fmt.Sprintf("see why the Pods are not Ready: kubectl -n %s get pods -l app=kedify-proxy. Envoy "+
 			"becomes Ready after it has connected to the interceptor", fleet),
 	}
 	if cluster.Service(fleet, facts.ProxyService) == nil {
-		finding.Message = "does not exist: no proxy serves HTTPScaledObject " + object.Name
+		finding.Message = "does not exist: no proxy serves " + facts.KindOf(object) + " " + object.Name
 		finding.Fix = proxyFix(cluster, object, fleet)
 	} else if rejection := rejectedPods(cluster.Proxies[fleet]); rejection != "" {
 		finding.Message += fmt.Sprintf(": the API server rejects the Pods of Deployment %s: %.300s", facts.ProxyService,

@@ -93,6 +93,8 @@ const (
 	HostClaimedByOther          Code = "HostClaimedByOther"
 	AnyAddressAccepted          Code = "AnyAddressAccepted"
 	WaitingPageNotAccepted      Code = "WaitingPageNotAccepted"
+	ScalingFieldsNotApplied     Code = "ScalingFieldsNotApplied"
+	FieldsNotSupported          Code = "FieldsNotSupported"
 	EnvoySettingsNotAccepted    Code = "EnvoySettingsNotAccepted"
 
 	RouteNotFound    Code = "RouteNotFound"

@@ -97,6 +97,8 @@ type Facts struct {
 	// ReadyEndpoints contains the number of ready endpoints of each Service.
 	ReadyEndpoints    map[types.NamespacedName]int
 	HTTPScaledObjects []httpv1alpha1.HTTPScaledObject
+	// InterceptorRoutes are the InterceptorRoutes, see NewInterceptorRoute. They are read only if a Rollout references one.
+	InterceptorRoutes []httpv1alpha1.HTTPScaledObject
 	// Owners contains the owner of the weights of each HTTPScaledObject with an owner annotation.
 	Owners        map[types.NamespacedName]Owner
 	Routes        []Route

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
 )
 
@@ -28,9 +29,12 @@ type Rollout struct {
 	// Stable and Canary are its current Services. They are empty if ServicesError is set.
 	Stable, Canary string
 	ServicesError  error
-	// Object is the HTTPScaledObject that it references for HTTPRouter. It is empty if ObjectError is set.
+	// Object is the HTTPScaledObject that it references for HTTPRouter. It is empty if ObjectError or InterceptorRoute is
+	// set.
 	Object      string
 	ObjectError error
+	// InterceptorRoute is the InterceptorRoute that it references for HTTPRouter instead.
+	InterceptorRoute string
 	// RouteNames and Selections are the routes that it references for GatewayRouter. They are empty if RoutesError is
 	// set.
 	RouteNames  []RouteName
@@ -99,8 +103,17 @@ func (f *Facts) RoutesOf(r *Rollout) map[RouteName]Route {
 }
 
 // ObjectsOf returns the existing HTTPScaledObjects of a Rollout: first the one that it references, then those of the
-// other triggers of the same ScaledObject. If the first one does not exist, the others are unknown.
+// other triggers of the same ScaledObject. If the first one does not exist, the others are unknown. If the Rollout
+// references an InterceptorRoute, it is the only one, see NewInterceptorRoute.
 func (f *Facts) ObjectsOf(r *Rollout) []*httpv1alpha1.HTTPScaledObject {
+	if r.InterceptorRoute != "" {
+		for i := range f.InterceptorRoutes {
+			if route := &f.InterceptorRoutes[i]; route.Namespace == r.Namespace && route.Name == r.InterceptorRoute {
+				return []*httpv1alpha1.HTTPScaledObject{route}
+			}
+		}
+		return nil
+	}
 	named := f.HTTPScaledObject(types.NamespacedName{Namespace: r.Namespace, Name: r.Object})
 	if named == nil {
 		return nil
@@ -116,6 +129,26 @@ func (f *Facts) ObjectsOf(r *Rollout) []*httpv1alpha1.HTTPScaledObject {
 	}
 	slices.SortFunc(all[1:], func(a, b *httpv1alpha1.HTTPScaledObject) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// NewInterceptorRoute returns the parts of an InterceptorRoute that are read, as an HTTPScaledObject.
+func NewInterceptorRoute(route *httpv1beta1.InterceptorRoute) httpv1alpha1.HTTPScaledObject {
+	return httpv1alpha1.HTTPScaledObject{
+		ObjectMeta: route.ObjectMeta,
+		Spec: httpv1alpha1.HTTPScaledObjectSpec{
+			ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: route.Spec.Target.Service},
+			Converted:      &httpv1alpha1.ConvertedSpec{},
+		},
+		Status: httpv1alpha1.HTTPScaledObjectStatus{Conditions: route.Status.Conditions},
+	}
+}
+
+// KindOf returns the kind of an object of ObjectsOf.
+func KindOf(object *httpv1alpha1.HTTPScaledObject) string {
+	if object.Spec.Converted != nil {
+		return httpv1beta1.Kind
+	}
+	return httpv1alpha1.Kind
 }
 
 // HTTPScaledObject returns the HTTPScaledObject of that name, or nil.

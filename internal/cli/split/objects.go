@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
@@ -21,20 +22,22 @@ func httpScaledObjects(cluster *facts.Facts, r *facts.Rollout, services []Servic
 	for _, live := range cluster.ObjectsOf(r) {
 		objects = append(objects, httpScaledObject(live, services))
 	}
-	if len(objects) == 0 {
-		return []Object{{Name: objectName(r.Namespace, r.Object), Problem: "does not exist", Applied: Unknown}}
+	if len(objects) > 0 {
+		return objects
 	}
-	return objects
+	name := objectName(httpv1alpha1.Kind, r.Namespace, r.Object)
+	if r.InterceptorRoute != "" {
+		name = objectName(httpv1beta1.Kind, r.Namespace, r.InterceptorRoute)
+	}
+	return []Object{{Name: name, Problem: "does not exist", Applied: Unknown}}
 }
 
-// objectName returns the name of an HTTPScaledObject in reports.
-func objectName(namespace, name string) string {
-	return httpv1alpha1.Kind + " " + namespace + "/" + name
-}
+// objectName returns the name of an object in reports.
+func objectName(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
 
 // httpScaledObject reports one HTTPScaledObject.
 func httpScaledObject(live *httpv1alpha1.HTTPScaledObject, services []Service) Object {
-	object := Object{Name: objectName(live.Namespace, live.Name), Applied: Unknown}
+	object := Object{Name: objectName(facts.KindOf(live), live.Namespace, live.Name), Applied: Unknown}
 	text := live.Annotations[httpv1alpha1.AnnotationWeightedBackends]
 	if text == "" {
 		object.setWeights(services, []string{live.Spec.ScaleTargetRef.Service}, []int64{1})

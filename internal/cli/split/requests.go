@@ -19,7 +19,7 @@ type ProxyRequests struct {
 // AddRequests adds the requests of proxies for an HTTPScaledObject of the report.
 func (s *Report) AddRequests(object *httpv1alpha1.HTTPScaledObject, requests []facts.ProxyRequests) {
 	for i := range s.Objects {
-		if s.Objects[i].Name == objectName(object.Namespace, object.Name) {
+		if s.Objects[i].Name == objectName(facts.KindOf(object), object.Namespace, object.Name) {
 			s.Objects[i].Sent = s.proxyRequests(requests)
 		}
 	}

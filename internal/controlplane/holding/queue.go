@@ -34,6 +34,8 @@ type Workload struct {
 	HealthPath string
 	// Page is the page that a browser gets instead of waiting; nil for none.
 	Page *page.Page
+	// Placeholder is the response that every other request gets instead of waiting; nil for none.
+	Placeholder *model.StaticResponse
 }
 
 // Limits are the limits of queued requests. Each is at least 1.
@@ -60,6 +62,8 @@ type Request struct {
 	Path string
 	// IsPageView is true if a browser opens a page, so that it can show a waiting page.
 	IsPageView bool
+	// Accept is the request's header Accept.
+	Accept string
 }
 
 // Decision is the result of Enqueue.
@@ -72,6 +76,8 @@ const (
 	Probe
 	// Page means that the browser gets the waiting page.
 	Page
+	// Placeholder means that the client gets the workload's placeholder.
+	Placeholder
 	// Unknown means that no workload of the proxy's fleet has the cluster.
 	Unknown
 	// Paused means that autoscaling of the workload is paused.
@@ -198,7 +204,8 @@ func (q *Queue) evict(key model.Key) map[Waiter]Decision {
 	return evicted
 }
 
-// Enqueue queues a request. The Waiter is valid only with the Decision Wait, and the Workload with Wait and Page.
+// Enqueue queues a request. The Waiter is valid only with the Decision Wait, and the Workload with Wait, Page and
+// Placeholder.
 func (q *Queue) Enqueue(request Request) (Waiter, Workload, Decision) {
 	key, isKnown := q.owners[request.Cluster]
 	workload := q.workloads[key]
@@ -207,12 +214,27 @@ func (q *Queue) Enqueue(request Request) (Waiter, Workload, Decision) {
 		return 0, Workload{}, Unknown
 	case workload.HealthPath != "" && workload.HealthPath == request.Path:
 		return 0, Workload{}, Probe
-	case workload.IsPaused:
+	case workload.IsPaused && workload.Placeholder == nil:
 		return 0, Workload{}, Paused
+	case workload.IsPaused:
+		return 0, workload, Placeholder
 	case workload.Page != nil && request.IsPageView && !request.IsViaFallback:
 		return 0, workload, Page
-	case q.isFull(key, request):
+	case workload.Placeholder != nil:
+		return 0, workload, Placeholder
+	}
+	waiter, isQueued := q.Add(request)
+	if !isQueued {
 		return 0, Workload{}, Full
+	}
+	return waiter, workload, Wait
+}
+
+// Add queues a request of a known workload, regardless of its other settings, unless a limit is reached.
+func (q *Queue) Add(request Request) (waiter Waiter, isQueued bool) {
+	key := q.owners[request.Cluster]
+	if q.isFull(key, request) {
+		return 0, false
 	}
 	q.last++
 	e := entry{slot{request.Proxy, request.Cluster}, key, request.IsViaFallback}
@@ -225,7 +247,7 @@ func (q *Queue) Enqueue(request Request) (Waiter, Workload, Decision) {
 	}
 	q.slots[e.proxy][e.cluster].push(q.last)
 	q.count(e, 1)
-	return q.last, workload, Wait
+	return q.last, true
 }
 
 // OwnerOf returns the workload that a cluster belongs to.

@@ -8,6 +8,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/interceptorroute"
 )
 
 const (
@@ -186,7 +187,10 @@ func newStub(object *httpv1alpha1.HTTPScaledObject, size int) *httpv1alpha1.HTTP
 			Generation: object.Generation, CreationTimestamp: object.CreationTimestamp,
 			DeletionTimestamp: object.DeletionTimestamp,
 		},
-		Spec: httpv1alpha1.HTTPScaledObjectSpec{OmittedBytes: size, OmittedHosts: len(object.Spec.Hosts)},
+		Spec: httpv1alpha1.HTTPScaledObjectSpec{OmittedBytes: size, OmittedHosts: resolve.CountHosts(object.Spec)},
+	}
+	if interceptorroute.IsConverted(object) {
+		stub.Spec.Converted = &httpv1alpha1.ConvertedSpec{}
 	}
 	if object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared {
 		metav1.SetMetaDataAnnotation(&stub.ObjectMeta, httpv1alpha1.AnnotationFleet, httpv1alpha1.FleetShared)
@@ -230,19 +234,29 @@ func sizeOf(object *httpv1alpha1.HTTPScaledObject) int {
 	if isStub(object) {
 		return spec.OmittedBytes
 	}
-	routes := max(len(spec.Hosts), 1) * max(len(spec.PathPrefixes), 1)
-	size := objectBytes + min(routes, resolve.MaxRoutes)*routeBytes +
-		sizeOfTexts(spec.Hosts) + sizeOfTexts(spec.PathPrefixes) + sizeOfTarget(spec.ScaleTargetRef) + len(spec.Unreadable)
-	for _, header := range spec.Headers {
-		if size += 2*textBytes + len(header.Name); header.Value != nil {
-			size += len(*header.Value)
-		}
+	size := objectBytes + sizeOfTarget(spec.ScaleTargetRef) + len(spec.Unreadable)
+	routes := 0
+	for _, rule := range resolve.RulesOf(spec) {
+		routes += max(len(rule.Hosts), 1) * max(len(rule.PathPrefixes), 1)
+		size += sizeOfRule(rule)
 	}
+	size += min(routes, resolve.MaxRoutes) * routeBytes
 	if failover := spec.ColdStartTimeoutFailoverRef; failover != nil {
 		size += len(failover.Service) + len(failover.PortName)
 	}
 	for _, name := range observedAnnotations() {
 		size += len(object.Annotations[name])
+	}
+	return size
+}
+
+// sizeOfRule returns the memory that the texts of a rule take.
+func sizeOfRule(rule httpv1alpha1.Rule) int {
+	size := sizeOfTexts(rule.Hosts) + sizeOfTexts(rule.PathPrefixes)
+	for _, header := range rule.Headers {
+		if size += 2*textBytes + len(header.Name); header.Value != nil {
+			size += len(*header.Value)
+		}
 	}
 	return size
 }

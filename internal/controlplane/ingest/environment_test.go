@@ -100,6 +100,7 @@ func (f *faultySource) WatchWithContext(_ context.Context, options metav1.ListOp
 // environment is a running Loop with its sources and a record of its publications and reports.
 type environment struct {
 	scaledObjects, services, slices *faultySource
+	routes                          *faultySource            // InterceptorRoutes, nil for none
 	replicas                        *faultySource            // nil for none
 	pages                           map[string]*faultySource // by namespace and name, nil for none
 	pagesRead                       []string                 // in order
@@ -212,6 +213,10 @@ func (s *environment) run(t *testing.T) (stop func()) {
 		ScaledObjects:  []cache.ListerWatcherWithContext{s.scaledObjects},
 		Services:       []cache.ListerWatcherWithContext{s.services},
 		EndpointSlices: []cache.ListerWatcherWithContext{s.slices},
+	}
+	if s.routes != nil {
+		sources.InterceptorRoutes = []cache.ListerWatcherWithContext{s.routes}
+		sources.InterceptorRoute = s.readOne
 	}
 	if s.replicas != nil {
 		sources.Replicas = []cache.ListerWatcherWithContext{s.replicas}

@@ -139,10 +139,11 @@ func (l *Loop) reset() *resolve.Resolver {
 func (l *Loop) publishBestEffort(ctx context.Context, batch changes) (map[model.Key]Object, error) {
 	resolver := l.reset()
 	inputs := resolve.Inputs{
-		ScaledObjects:  slices.Collect(maps.Values(merge(l.scaledObjects))),
+		ScaledObjects:  slices.Collect(maps.Values(l.mergeObjects())),
 		Services:       slices.Collect(maps.Values(merge(l.services))),
 		EndpointSlices: slices.Collect(maps.Values(merge(l.slices))),
 		EnvoySettings:  l.envoySettings.active,
+		ConfigMaps:     l.allBodies(),
 		Options:        l.resolve,
 		Published:      model.Config{Routes: l.publishedRoutes()},
 	}

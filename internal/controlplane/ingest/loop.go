@@ -44,15 +44,20 @@ type Sources struct {
 	// ScaledObject returns the list and watch of one HTTPScaledObject. It is called for objects that were above the bound
 	// of memory of their namespace, and no longer are. nil means that there is no bound.
 	ScaledObject func(model.Key) cache.ListerWatcherWithContext
+	// InterceptorRoutes are the InterceptorRoutes, and InterceptorRoute is as ScaledObject for one of them. Their
+	// CustomResourceDefinition may be missing; it may also be installed later.
+	InterceptorRoutes []cache.ListerWatcherWithContext
+	InterceptorRoute  func(model.Key) cache.ListerWatcherWithContext
 	// ScaledObjects, Services and EndpointSlices are the kinds that routing depends on. EndpointSlices include those
 	// of the proxies.
 	ScaledObjects, Services, EndpointSlices []cache.ListerWatcherWithContext
 	// Replicas are the EndpointSlices of the interceptor's replicas. Only Observers use them: no publication depends
 	// on them or waits for them.
 	Replicas []cache.ListerWatcherWithContext
-	// Page returns the list and watch of one ConfigMap with a waiting page, if it is labeled with page.Label. It is
-	// called for each ConfigMap that a served object names. Neither publications nor reports wait for them. nil disables
-	// them: the interceptor serves only its default page.
+	// Page returns the list and watch of one ConfigMap with a waiting page or with bodies of static responses, if it is
+	// labeled with page.Label. It is called for each ConfigMap that an object names. The first publication waits for
+	// those with bodies, and nothing for those with pages. nil disables them: the interceptor serves only its default
+	// page.
 	Page func(model.Key) cache.ListerWatcherWithContext
 	// Settings are the ConfigMaps named envoysettings.Name, and GlobalSettings is the one named
 	// envoysettings.GlobalName. Without permission to list them, or without sources, Envoy's defaults apply.
@@ -110,18 +115,22 @@ type Loop struct {
 
 	sources       []*source
 	scaledObjects []*store[*httpv1alpha1.HTTPScaledObject]
-	services      []*store[*resolve.Service]
-	slices        []*store[*resolve.EndpointSlice]
-	replicas      []*store[*discoveryv1.EndpointSlice]
-	settings      []settingsStore
+	// interceptorRoutes have the converted InterceptorRoutes. Of an HTTPScaledObject and an InterceptorRoute with the same
+	// namespace and name, the HTTPScaledObject is served.
+	interceptorRoutes []*store[*httpv1alpha1.HTTPScaledObject]
 
-	changed  chan struct{} // has one element if a store has changed since the last pass
-	seeded   chan struct{} // closed after the first publication
-	observed chan struct{} // closed after the first complete report
-	rereader *rereader     // nil without a bound
-	secrets  secretWatches
-	own      ownCertificate
-	pages    *namedWatches[waitingPage]
+	services []*store[*resolve.Service]
+	slices   []*store[*resolve.EndpointSlice]
+	replicas []*store[*discoveryv1.EndpointSlice]
+	settings []settingsStore
+
+	changed   chan struct{} // has one element if a store has changed since the last pass
+	seeded    chan struct{} // closed after the first publication
+	observed  chan struct{} // closed after the first complete report
+	rereaders []*rereader   // one for each kind with a bound
+	secrets   secretWatches
+	own       ownCertificate
+	pages     *namedWatches[waitingPage]
 
 	// The following fields belong to the goroutine of Run.
 	resolver *resolve.Resolver            // nil before the first publication and after a failed one
@@ -140,6 +149,10 @@ type Loop struct {
 	// ConfigMaps were added or removed since pages was last updated.
 	viewers        map[model.Key]map[model.Key]struct{}
 	isOtherViewers bool
+	// bodyViewers are the objects that name a ConfigMap with bodies of static responses, by ConfigMap. resolvedBodies are
+	// the ConfigMaps that the resolver has received.
+	bodyViewers    map[model.Key]map[model.Key]struct{}
+	resolvedBodies map[model.Key]struct{}
 }
 
 // New returns a Loop, or an error if the options are incomplete or the metrics cannot be registered.
@@ -165,6 +178,8 @@ func New(options Options) (*Loop, error) {
 		objects:   map[model.Key]*trackedObject{},
 		fleets:    map[model.Fleet]translator{},
 		viewers:   map[model.Key]map[model.Key]struct{}{},
+
+		bodyViewers: map[model.Key]map[model.Key]struct{}{}, resolvedBodies: map[model.Key]struct{}{},
 
 		certificates: certificates.NewResolver(), quarantine: newQuarantine(),
 	}
@@ -193,8 +208,9 @@ func (l *Loop) watch(sources Sources) {
 			watchInto(l, gatePublication, httpv1alpha1.Resource, listWatch, &httpv1alpha1.HTTPScaledObject{}, objects))
 	}
 	if maxBytes > 0 {
-		l.watchStubs(sources.ScaledObject)
+		l.watchStubs(httpv1alpha1.Resource, l.scaledObjects, sources.ScaledObject)
 	}
+	l.watchInterceptorRoutes(sources, &pools)
 	for _, listWatch := range sources.Services {
 		objects := newStore(pools.reduceService, (*resolve.Service).Equal, l.wake)
 		l.services = append(l.services, watchInto(l, gatePublication, "services", listWatch, &corev1.Service{}, objects))
@@ -246,7 +262,7 @@ func (l *Loop) Waiting() []string {
 	if l.isSeeded() {
 		return nil
 	}
-	return append(l.pending(gatePublication), l.secrets.pending()...)
+	return slices.Concat(l.pending(gatePublication), l.secrets.pending(), l.pendingBodies())
 }
 
 // pending returns a message for each source of the gate, and of earlier gates, whose first list is missing.
@@ -268,8 +284,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	for _, s := range l.sources {
 		group.Go(func() { s.run(ctx) })
 	}
-	if l.rereader != nil {
-		group.Go(func() { l.rereader.run(ctx) })
+	for _, r := range l.rereaders {
+		group.Go(func() { r.run(ctx) })
 	}
 	l.wake()
 	pace := newPace(l.interval)
@@ -281,6 +297,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		}
 		if !l.isSeeded() {
 			l.secrets.setWatched(ctx, l.referencedSecrets(), group.Go)
+			l.watchReferencedBodies(ctx, group.Go)
 			if len(l.Waiting()) > 0 {
 				continue
 			}
@@ -371,15 +388,4 @@ func isClosed(channel <-chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-// merge returns the objects of several stores of one kind.
-func merge[T any](stores []*store[T]) map[model.Key]T {
-	all := map[model.Key]T{}
-	for _, s := range stores {
-		s.mu.Lock()
-		maps.Copy(all, s.objects)
-		s.mu.Unlock()
-	}
-	return all
 }

@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"k8s.io/client-go/tools/cache"
@@ -122,6 +124,13 @@ func (w *namedWatches[T]) get(key model.Key) *namedWatch[T] {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.running[key]
+}
+
+// keys returns the watched objects, in no order.
+func (w *namedWatches[T]) keys() []model.Key {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Keys(w.running))
 }
 
 // stores returns the stores of the watched objects of a namespace.

@@ -58,8 +58,12 @@ type Pass struct {
 
 // Object is the state of one HTTPScaledObject after a pass.
 type Object struct {
-	// ScaledObject is the current object. It is nil for a deleted object; all other fields are zero then.
+	// ScaledObject is the current object: an HTTPScaledObject or a converted InterceptorRoute. It is nil for a deleted
+	// object; all other fields are zero then.
 	ScaledObject *httpv1alpha1.HTTPScaledObject
+	// Superseded is the InterceptorRoute, converted, of the same namespace and name, nil if there is none. It is not
+	// served while ScaledObject exists.
+	Superseded *httpv1alpha1.HTTPScaledObject
 	// Fleet is the fleet that serves it.
 	Fleet model.Fleet
 	// Outcome is the result of the pass for this object.

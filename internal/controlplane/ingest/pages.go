@@ -13,33 +13,38 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// maxPageBytes is the maximum size of the waiting pages of one namespace in bytes, those of four pages of the maximum
-// size. Any tenant can create many.
+// maxPageBytes is the maximum size of the ConfigMaps with waiting pages and bodies of one namespace in bytes, that of
+// four pages of the maximum size. Any tenant can create many.
 const maxPageBytes = 4 * page.MaxBody
 
-// waitingPage is the cached content of a ConfigMap with a waiting page.
+// waitingPage is the cached content of a ConfigMap with a waiting page, or with bodies of static responses.
 type waitingPage struct {
 	page   page.Page
 	reason string // why the page is invalid, "" for a valid page
-	// created is the creation time of the ConfigMap, and size the size of the page in bytes, 0 for an invalid page.
+	// texts are the values by key.
+	texts map[string]string
+	// created is the creation time of the ConfigMap, and size the size of the texts in bytes.
 	created time.Time
 	size    int
 	// isDropped is true if the page was dropped because the pages of its namespace are too large.
 	isDropped bool
 }
 
-// reducePage parses a ConfigMap. For an invalid page it returns only the reason, so that large ConfigMaps use no
-// memory.
+// reducePage parses a ConfigMap.
 func reducePage(object *corev1.ConfigMap) waitingPage {
-	created := object.CreationTimestamp.UTC()
+	reduced := waitingPage{created: object.CreationTimestamp.UTC()}
+	reduced.texts, reduced.size = keptTexts(object.Data)
 	parsed, err := page.Parse(object.Data)
 	if err != nil {
-		return waitingPage{reason: err.Error(), created: created}
+		reduced.reason = err.Error()
+	} else {
+		reduced.page = parsed
 	}
-	return waitingPage{page: parsed, created: created, size: len(parsed.Body)}
+	return reduced
 }
 
 // dropped returns the cached content of a page if the pages of its namespace are too large: the reason without the
@@ -51,7 +56,10 @@ func (w waitingPage) dropped() waitingPage {
 }
 
 // isSamePage reports whether two versions of a page are equal.
-func isSamePage(before, after waitingPage) bool { return before == after }
+func isSamePage(before, after waitingPage) bool {
+	return before.page == after.page && before.reason == after.reason && before.created.Equal(after.created) &&
+		before.size == after.size && before.isDropped == after.isDropped && maps.Equal(before.texts, after.texts)
+}
 
 // watchPages sets up the watches of ConfigMaps with waiting pages.
 func (l *Loop) watchPages(listWatch func(model.Key) cache.ListerWatcherWithContext) {
@@ -66,35 +74,38 @@ func (l *Loop) watchPages(listWatch func(model.Key) cache.ListerWatcherWithConte
 	}
 }
 
-// pageKeyOf returns the ConfigMap with the waiting page of an object, and false if the object names none or is not
+// pageKeysOf returns the ConfigMap with the waiting page of an object. It is empty if the object names none or is not
 // served.
-func pageKeyOf(tracked *trackedObject) (model.Key, bool) {
+func pageKeysOf(tracked *trackedObject) []model.Key {
 	if tracked.object == nil || len(tracked.published) == 0 {
-		return model.Key{}, false
+		return nil
 	}
 	name := httpv1alpha1.WaitingPageConfigMap(tracked.object)
-	return model.Key{Namespace: tracked.object.Namespace, Name: name}, name != ""
+	if name == "" {
+		return nil
+	}
+	return []model.Key{{Namespace: tracked.object.Namespace, Name: name}}
+}
+
+// bodyKeysOf returns the ConfigMaps with bodies of static responses that an object names.
+func bodyKeysOf(tracked *trackedObject) []model.Key {
+	if tracked.object == nil {
+		return nil
+	}
+	return resolve.StaticConfigMaps(tracked.object)
 }
 
 // trackViewer updates the viewers of ConfigMaps for a new state of an object.
 func (l *Loop) trackViewer(object model.Key, before, now *trackedObject) {
-	old, hadPage := pageKeyOf(before)
-	current, hasPage := pageKeyOf(now)
-	if hadPage == hasPage && old == current {
+	added, removed := setViewers(l.viewers, object, pageKeysOf(before), pageKeysOf(now))
+	l.isOtherViewers = l.isOtherViewers || len(added)+len(removed) > 0
+	if before.object == now.object {
 		return
 	}
-	if hadPage {
-		if delete(l.viewers[old], object); len(l.viewers[old]) == 0 {
-			delete(l.viewers, old)
-			l.isOtherViewers = true
-		}
-	}
-	if hasPage {
-		if l.viewers[current] == nil {
-			l.viewers[current] = map[model.Key]struct{}{}
-			l.isOtherViewers = true
-		}
-		l.viewers[current][object] = struct{}{}
+	added, removed = setViewers(l.bodyViewers, object, bodyKeysOf(before), bodyKeysOf(now))
+	for _, key := range slices.Concat(added, removed) {
+		l.isOtherViewers = true
+		l.pages.markChanged(key) // It may be watched already, for a waiting page.
 	}
 }
 
@@ -104,12 +115,14 @@ func (l *Loop) setWatchedPages(ctx context.Context, start func(func())) {
 		l.isOtherViewers = false
 		wanted := map[model.Key]struct{}{}
 		addKeys(wanted, l.viewers)
+		addKeys(wanted, l.bodyViewers)
 		l.pages.setWatched(ctx, wanted, start)
 	}
 }
 
-// takePages processes changed pages and returns the objects that name one of them.
-func (l *Loop) takePages() []model.Key {
+// takePages processes changed ConfigMaps. It returns the objects whose waiting page is in one of them, and those with
+// bodies.
+func (l *Loop) takePages() ([]model.Key, resolve.ConfigMaps) {
 	changed := map[model.Key]struct{}{}
 	addKeys(changed, l.pages.take())
 	namespaces := map[string]struct{}{}
@@ -123,7 +136,7 @@ func (l *Loop) takePages() []model.Key {
 	for key := range changed {
 		viewers = slices.AppendSeq(viewers, maps.Keys(l.viewers[key]))
 	}
-	return viewers
+	return viewers, l.changedBodies(changed)
 }
 
 // namedPage is a ConfigMap with its page.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -33,7 +34,7 @@ type changes struct {
 // takeChanges takes the changes from the stores that routing depends on, and updates the object metrics.
 func (l *Loop) takeChanges() changes {
 	var batch changes
-	batch.scaledObjects, batch.routing.ScaledObjects = takeAll(l.scaledObjects)
+	batch.scaledObjects, batch.routing.ScaledObjects = l.takeObjects()
 	_, batch.routing.Services = takeAll(l.services)
 	for _, service := range batch.routing.Services {
 		if service != nil && service.Fleet.Problem() != "" {
@@ -44,11 +45,13 @@ func (l *Loop) takeChanges() changes {
 	batch.secrets = l.secrets.take()
 	var withSettings []model.Key
 	batch.routing.EnvoySettings, withSettings = l.takeSettings()
+	batch.viewers, batch.routing.ConfigMaps = l.takePages()
+	batch.viewers = append(batch.viewers, withSettings...)
 	routing := batch.routing
 	batch.affectsRouting = len(routing.ScaledObjects)+len(routing.Services)+len(routing.EndpointSlices)+
-		len(batch.secrets)+len(routing.EnvoySettings) > 0
-	batch.viewers = append(l.takePages(), withSettings...)
+		len(batch.secrets)+len(routing.EnvoySettings)+len(routing.ConfigMaps) > 0
 	l.metrics.objects.WithLabelValues(httpv1alpha1.Resource).Set(float64(countAll(l.scaledObjects)))
+	l.metrics.objects.WithLabelValues(httpv1beta1.Resource).Set(float64(countAll(l.interceptorRoutes)))
 	l.metrics.objects.WithLabelValues("services").Set(float64(countAll(l.services)))
 	l.metrics.objects.WithLabelValues("endpointslices").Set(float64(countAll(l.slices)))
 	return batch
@@ -82,9 +85,11 @@ func countAll[T any](stores []*store[T]) int {
 
 // fullChange returns all objects as a change.
 func (l *Loop) fullChange() resolve.Change {
+	bodies := l.allBodies()
+	addKeys(l.resolvedBodies, bodies)
 	return resolve.Change{
-		ScaledObjects: merge(l.scaledObjects), Services: merge(l.services), EndpointSlices: merge(l.slices),
-		EnvoySettings: l.envoySettings.active,
+		ScaledObjects: l.mergeObjects(), Services: merge(l.services), EndpointSlices: merge(l.slices),
+		EnvoySettings: l.envoySettings.active, ConfigMaps: bodies,
 	}
 }
 
@@ -235,7 +240,8 @@ func (l *Loop) updateObject(
 		first = tracked.published[0]
 	}
 	return Object{
-		ScaledObject: tracked.object, Fleet: l.fleetOf(tracked), Published: published, Page: page,
+		ScaledObject: tracked.object, Superseded: l.supersededBy(tracked.object), Fleet: l.fleetOf(tracked),
+		Published: published, Page: page,
 		Outcome: Outcome{
 			Problems: tracked.problems, Warnings: tracked.warnings, Served: len(tracked.published) > 0, Failure: failure,
 			WeightedBackends: weightedBackendsOf(tracked), ManagedRoutes: managedroute.Format(first.Managed),

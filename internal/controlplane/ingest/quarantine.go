@@ -46,6 +46,7 @@ func (q quarantine) release(batch changes) {
 	addNamespaces(namespaces, batch.routing.Services)
 	addNamespaces(namespaces, batch.routing.EndpointSlices)
 	addNamespaces(namespaces, batch.secrets)
+	addNamespaces(namespaces, batch.routing.ConfigMaps)
 	addKeys(namespaces, batch.routing.EnvoySettings)
 	_, isAll := namespaces[""] // settings of all namespaces
 	for key := range q.objects {

@@ -13,14 +13,15 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/staticresponse"
 )
 
 // The functions below select the stored fields of each kind and decide which changes trigger a pass. A field that
 // resolve or status starts to read has to be added here first.
 
-// maxAnnotation and maxManagedRoutes are the maximum stored lengths in bytes, of AnnotationManagedRoutes and of all
-// other annotations. They are one byte above the limits, so that a value that is too long is detected.
-const maxAnnotation, maxManagedRoutes = split.MaxBytes + 1, managedroute.MaxBytes + 1
+// maxAnnotation is the maximum stored length of an annotation in bytes. maxManagedRoutes is that of
+// AnnotationManagedRoutes, and maxStatic that of annotations with static responses. They are one byte above the limits, so that a value that is too long is detected.
+const maxAnnotation, maxManagedRoutes, maxStatic = split.MaxBytes + 1, managedroute.MaxBytes + 1, staticresponse.MaxBytes + 1
 
 // reduceScaledObject drops what only other programs read: managedFields, labels and other annotations. It stores the
 // whole spec.
@@ -39,6 +40,7 @@ func (s *interner) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *ht
 		Spec:   object.Spec,
 		Status: httpv1alpha1.StatusOf(object),
 	}
+	reduced.Spec.HasScaledObject = hasScaledObject(object)
 	reduced.Spec.PathPrefixes = slices.Clone(object.Spec.PathPrefixes)
 	reduced.Status.Conditions = slices.Clip(slices.Clone(reduced.Status.Conditions))
 	s.intern(&reduced.Namespace, &reduced.Spec.ScaleTargetRef.APIVersion, &reduced.Spec.ScaleTargetRef.Kind)
@@ -67,6 +69,12 @@ func (s *interner) reduceScaledObject(object *httpv1alpha1.HTTPScaledObject) *ht
 	return reduced
 }
 
+// hasScaledObject reports whether a ScaledObject owns an object, which may be trimmed.
+func hasScaledObject(object *httpv1alpha1.HTTPScaledObject) bool {
+	owner := metav1.GetControllerOf(object)
+	return object.Spec.HasScaledObject || owner != nil && owner.Kind == "ScaledObject"
+}
+
 // observedAnnotations returns the annotations that routing, metrics and the queueing of requests depend on.
 func observedAnnotations() []string {
 	return append(httpv1alpha1.ZeroAnnotations(),
@@ -74,6 +82,7 @@ func observedAnnotations() []string {
 		httpv1alpha1.AnnotationStickiness, httpv1alpha1.AnnotationSessionAffinity,
 		httpv1alpha1.AnnotationAutowireSettings,
 		httpv1alpha1.AnnotationRequestTimeout, httpv1alpha1.AnnotationIdleTimeout,
+		httpv1alpha1.AnnotationStaticResponses, httpv1alpha1.AnnotationPlaceholderResponse,
 		httpv1alpha1.AnnotationFleet, httpv1alpha1.AnnotationAllowedNamespaces,
 		httpv1alpha1.AnnotationExternalProxyMetricKey, httpv1alpha1.AnnotationExternalProxySources,
 		httpv1alpha1.AnnotationTLSSecretName)
@@ -99,8 +108,11 @@ func keptAnnotations(annotations map[string]string) map[string]string {
 	}
 	for _, name := range observedAnnotations() {
 		limit := maxAnnotation
-		if name == httpv1alpha1.AnnotationManagedRoutes {
+		switch name {
+		case httpv1alpha1.AnnotationManagedRoutes:
 			limit = maxManagedRoutes
+		case httpv1alpha1.AnnotationStaticResponses, httpv1alpha1.AnnotationPlaceholderResponse:
+			limit = maxStatic
 		}
 		keep(name, limit)
 	}
@@ -114,6 +126,7 @@ func keptAnnotations(annotations map[string]string) map[string]string {
 func Trim(object metav1.Object) {
 	if scaledObject, ok := object.(*httpv1alpha1.HTTPScaledObject); ok {
 		scaledObject.Status = httpv1alpha1.StatusOf(scaledObject) // keptAnnotations drops the annotation's value
+		scaledObject.Spec.HasScaledObject = hasScaledObject(scaledObject)
 	}
 	object.SetAnnotations(keptAnnotations(object.GetAnnotations()))
 	object.SetManagedFields(nil)

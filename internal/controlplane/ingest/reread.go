@@ -27,7 +27,7 @@ const (
 // errNotRead means that an object was not found, or in another version than the watch has delivered.
 var errNotRead = errors.New("another version was read: the watch has not delivered it yet")
 
-// rereader reads HTTPScaledObjects again of which only stubs were kept, once they are within the bound of their
+// rereader reads objects of one kind again of which only stubs were kept, once they are within the bound of their
 // namespace. It sends one request at a time.
 type rereader struct {
 	listWatch func(model.Key) cache.ListerWatcherWithContext // of one object
@@ -108,8 +108,8 @@ func (r *rereader) read(ctx context.Context, stub *httpv1alpha1.HTTPScaledObject
 		return err
 	}
 	isRestored := slices.ContainsFunc(objects, func(item runtime.Object) bool {
-		object, ok := item.(*httpv1alpha1.HTTPScaledObject)
-		return ok && object.UID == stub.UID && object.ResourceVersion == stub.ResourceVersion &&
+		object, ok := item.(metav1.Object)
+		return ok && object.GetUID() == stub.UID && object.GetResourceVersion() == stub.ResourceVersion &&
 			slices.ContainsFunc(r.stores, func(s *store[*httpv1alpha1.HTTPScaledObject]) bool {
 				return s.restore(keyOf(stub), stub, object)
 			})
@@ -123,20 +123,24 @@ func (r *rereader) read(ctx context.Context, stub *httpv1alpha1.HTTPScaledObject
 	return nil
 }
 
-// watchStubs sets up the rereader of all stores of HTTPScaledObjects.
-func (l *Loop) watchStubs(listWatch func(model.Key) cache.ListerWatcherWithContext) {
-	l.rereader = &rereader{
-		listWatch: listWatch, stores: l.scaledObjects, changed: make(chan struct{}, 1),
+// watchStubs sets up the rereader of all stores of a kind.
+func (l *Loop) watchStubs(
+	resource string, stores []*store[*httpv1alpha1.HTTPScaledObject],
+	listWatch func(model.Key) cache.ListerWatcherWithContext,
+) {
+	r := &rereader{
+		listWatch: listWatch, stores: stores, changed: make(chan struct{}, 1),
 		report: func(ctx context.Context, key model.Key, err error) {
-			l.metrics.watchErrors.WithLabelValues(httpv1alpha1.Resource).Inc()
+			l.metrics.watchErrors.WithLabelValues(resource).Inc()
 			l.logger.WarnContext(ctx, "an object within the bounds of its namespace was not read, retrying",
-				"httpScaledObject", key, "error", err)
+				"resource", resource, "object", key, "error", err)
 		},
 	}
-	for _, s := range l.scaledObjects {
+	for _, s := range stores {
 		s.notify = func() {
 			l.wake()
-			l.rereader.wake()
+			r.wake()
 		}
 	}
+	l.rereaders = append(l.rereaders, r)
 }

@@ -98,7 +98,7 @@ func (l *Loop) watchSecrets(listWatch func(model.Key) cache.ListerWatcherWithCon
 // referencedSecrets returns the Secrets that the objects in the stores name.
 func (l *Loop) referencedSecrets() map[model.Key]struct{} {
 	referenced := map[model.Key]struct{}{}
-	for _, object := range merge(l.scaledObjects) {
+	for _, object := range l.mergeObjects() {
 		if key, ok := certificates.SecretOf(object); ok {
 			referenced[key] = struct{}{}
 		}

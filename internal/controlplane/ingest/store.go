@@ -237,3 +237,14 @@ func (s *store[T]) isListed() bool {
 	defer s.mu.Unlock()
 	return s.listed
 }
+
+// merge returns the objects of several stores of one kind.
+func merge[T any](stores []*store[T]) map[model.Key]T {
+	all := map[model.Key]T{}
+	for _, s := range stores {
+		s.mu.Lock()
+		maps.Copy(all, s.objects)
+		s.mu.Unlock()
+	}
+	return all
+}

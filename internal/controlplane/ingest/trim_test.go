@@ -46,3 +46,19 @@ func TestTrimKeepsWhatIsRead(t *testing.T) {
 		t.Errorf("EndpointSlice (-whole +trimmed):\n%s", diff)
 	}
 }
+
+// TestTrimKeepsTheOwner: an object that the agent has made is known as such after it was trimmed.
+func TestTrimKeepsTheOwner(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]bool{"ScaledObject": true, "Rollout": false, "": false} {
+		object := shop()
+		if kind != "" {
+			object.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: "shop", Controller: new(true)}}
+		}
+		ingest.Trim(object)
+		ingest.Trim(object)
+		if object.Spec.HasScaledObject != want || object.OwnerReferences != nil {
+			t.Errorf("%s: %+v", kind, object)
+		}
+	}
+}

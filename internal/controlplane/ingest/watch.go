@@ -80,6 +80,9 @@ type source struct {
 	// isOptional is true if the source may be forbidden permanently. The failure is logged once and retried less
 	// often.
 	isOptional bool
+	// isKindOptional is true if the CustomResourceDefinition of the kind may be missing. This is no failure, and retried
+	// less often.
+	isKindOptional bool
 	// slots, if not nil, has an element for each list that is running. A full channel delays the next list.
 	slots chan struct{}
 	// notify, if not nil, is called when the error changes or disappears. It must not block.
@@ -114,13 +117,7 @@ func (s *source) run(ctx context.Context) {
 			next = pauses.afterList(err)
 		}
 		if err != nil {
-			err = s.wrapError(err)
-			changed := s.setError(err)
-			if now := time.Now(); changed || !s.isOptional && now.Sub(logged) >= logInterval {
-				logged = now
-				s.logger.ErrorContext(ctx, "watch failed, retrying", "resource", s.resource, "error", err)
-			}
-			s.countFailure()
+			logged = s.reportFailure(ctx, err, logged)
 		}
 		select {
 		case <-ctx.Done():
@@ -128,6 +125,30 @@ func (s *source) run(ctx context.Context) {
 		}
 	}
 }
+
+// reportFailure stores, counts and logs the error of a list or watch. logged is when an error was last logged; the
+// result is its next value.
+func (s *source) reportFailure(ctx context.Context, err error, logged time.Time) time.Time {
+	isMissing := s.isMissing(err)
+	err = s.wrapError(err)
+	isChanged := s.setError(err)
+	if isMissing {
+		if isChanged {
+			s.logger.InfoContext(ctx, "not watched until its CustomResourceDefinition is installed", "resource", s.resource)
+		}
+		return logged
+	}
+	s.countFailure()
+	now := time.Now()
+	if !isChanged && (s.isOptional || now.Sub(logged) < logInterval) {
+		return logged
+	}
+	s.logger.ErrorContext(ctx, "watch failed, retrying", "resource", s.resource, "error", err)
+	return now
+}
+
+// isMissing reports whether an error means that an optional kind is not installed.
+func (s *source) isMissing(err error) bool { return s.isKindOptional && apierrors.IsNotFound(err) }
 
 // lastAttempt reports whether the last watch was open for stablePeriod, and whether the last list failed. Later calls
 // return false until the next watch or list.
@@ -159,11 +180,12 @@ func (s *source) lastError() error {
 	return s.err
 }
 
-// pending returns what the first list waits for, or "" if it has completed or is optional and forbidden.
+// pending returns what the first list waits for, or "" if it has completed, is optional and forbidden, or if its kind is
+// not installed.
 func (s *source) pending() string {
 	err := s.lastError()
 	switch {
-	case s.isListed(), s.isOptional && apierrors.IsForbidden(err):
+	case s.isListed(), s.isOptional && apierrors.IsForbidden(err), s.isMissing(err):
 		return ""
 	case err != nil:
 		return err.Error()
@@ -292,20 +314,28 @@ func isTransient(err error) bool {
 }
 
 // retryPauses are the pauses before retries. Each kind grows separately.
-type retryPauses struct{ watch, refused, failed, forbidden *wait.Backoff }
+type retryPauses struct{ watch, refused, failed, forbidden, missing *wait.Backoff }
 
 // newRetryPauses returns the pauses of a source from the start.
 func (s *source) newRetryPauses() retryPauses {
 	if s.isOptional {
 		return retryPauses{
 			watch: newBackoff(maxOptionalPause), refused: newBackoff(maxOptionalPause), failed: newBackoff(maxFailedPause),
-			forbidden: newBackoff(maxForbiddenPause),
+			forbidden: newBackoff(maxForbiddenPause), missing: newBackoff(maxOptionalPause),
 		}
 	}
 	return retryPauses{
 		watch: newBackoff(maxWatchPause), refused: newBackoff(maxRefusedPause), failed: newBackoff(maxFailedPause),
-		forbidden: newBackoff(maxRefusedPause),
+		forbidden: newBackoff(maxRefusedPause), missing: s.newMissingBackoff(),
 	}
+}
+
+// newMissingBackoff returns the pauses while the kind is not installed.
+func (s *source) newMissingBackoff() *wait.Backoff {
+	if s.isKindOptional {
+		return newBackoff(maxOptionalPause)
+	}
+	return newBackoff(maxRefusedPause)
 }
 
 // afterList returns the pauses after a failed list.
@@ -313,8 +343,9 @@ func (p retryPauses) afterList(err error) *wait.Backoff {
 	switch {
 	case apierrors.IsForbidden(err):
 		return p.forbidden
-	case utilnet.IsConnectionRefused(err), apierrors.IsUnauthorized(err), apierrors.IsNotFound(err),
-		apierrors.IsResourceExpired(err):
+	case apierrors.IsNotFound(err):
+		return p.missing
+	case utilnet.IsConnectionRefused(err), apierrors.IsUnauthorized(err), apierrors.IsResourceExpired(err):
 		return p.refused
 	default:
 		return p.failed

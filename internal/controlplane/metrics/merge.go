@@ -17,6 +17,8 @@ type Value struct {
 	// Metric is the metric that the object scales by, and Target its value per replica of the workload.
 	Metric Metric
 	Target int
+	// RateTarget is the target of the request rate if the object scales by both metrics, otherwise 0.
+	RateTarget int
 	// RequestRate is requests per second over the window.
 	RequestRate float64
 	// RateError is set if the object scales by concurrency and its concurrency is known, but RequestRate is only a
@@ -47,7 +49,7 @@ func (v Value) Amount() float64 {
 // counts as long as it serves.
 //
 // If metrics of proxies are missing, the Value returned with the error is a lower bound, the count of all others. If
-// counts may be wrong, it contains only the queued requests.
+// counts may be wrong, it contains only the metrics with their targets, and the queued requests.
 func Merge(key model.Key, reports []Report, absent []string) (Value, error) {
 	name := key.String()
 	value, err := merge(key, name, reports, absent)
@@ -69,7 +71,7 @@ func merge(key model.Key, name string, reports []Report, absent []string) (Value
 			return Value{}, unknown(key, absent, fmt.Sprintf("replicas report different fleets: %s and %s", fleet, object.Fleet))
 		}
 		isKnown, fleet = true, object.Fleet
-		value.Metric, value.Target = object.Metric, object.Target
+		value.Metric, value.Target, value.RateTarget = object.Metric, object.Target, object.RateTarget
 		value.RequestRate += object.RequestRate
 		value.Concurrency += object.Concurrency
 		warmingProxies = append(warmingProxies, object.Warming...)
@@ -97,7 +99,8 @@ func merge(key model.Key, name string, reports []Report, absent []string) (Value
 	}
 	switch {
 	case len(inconsistent) > 0:
-		return Value{}, unknown(key, absent, sortedSet(append(inconsistent, missing...))...)
+		settings := Value{Metric: value.Metric, Target: value.Target, RateTarget: value.RateTarget}
+		return settings, unknown(key, absent, sortedSet(append(inconsistent, missing...))...)
 	case len(missing) > 0:
 		return value, unknown(key, absent, sortedSet(missing)...)
 	}

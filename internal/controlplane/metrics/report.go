@@ -42,6 +42,8 @@ type ObjectReport struct {
 	// Metric is the metric that the object scales by, and Target its value per replica of the workload.
 	Metric Metric `json:"metric"`
 	Target int    `json:"target"`
+	// RateTarget is as in Spec.
+	RateTarget int `json:"rateTarget,omitempty"`
 	// RequestRate is requests per second over the window, and Concurrency the number of active requests.
 	RequestRate float64 `json:"requestRate"`
 	Concurrency float64 `json:"concurrency"`
@@ -170,6 +172,7 @@ func (f FleetReport) equal(other FleetReport) bool {
 // equal reports whether both are equal.
 func (o *ObjectReport) equal(other ObjectReport) bool {
 	return o.Fleet == other.Fleet && o.Metric == other.Metric && o.Target == other.Target &&
+		o.RateTarget == other.RateTarget &&
 		o.RequestRate == other.RequestRate &&
 		o.Concurrency == other.Concurrency && o.Problem == other.Problem && maps.Equal(o.Past, other.Past) &&
 		maps.Equal(o.Backends, other.Backends) && slices.Equal(o.Warming, other.Warming)
@@ -178,7 +181,8 @@ func (o *ObjectReport) equal(other ObjectReport) bool {
 // objectReport returns the report of one object.
 func (m *Meter) objectReport(at time.Duration, key model.Key, o *object, active float64) ObjectReport {
 	out := ObjectReport{
-		Fleet: o.Fleet, Metric: o.Spec.Metric, Target: o.Spec.Target, Concurrency: active, Problem: o.SpecError,
+		Fleet: o.Fleet, Metric: o.Spec.Metric, Target: o.Spec.Target, RateTarget: o.Spec.RateTarget, Concurrency: active,
+		Problem: o.SpecError,
 	}
 	if external := o.Spec.ExternalKey; external != "" {
 		out.Fleet = externalFleet(key.Namespace)

@@ -39,6 +39,9 @@ type Spec struct {
 	Metric Metric
 	// Target is its value per replica of the workload, at least 1.
 	Target int
+	// RateTarget is the target of the request rate if the object scales by both metrics, otherwise 0. Metric is then
+	// Concurrency.
+	RateTarget int
 	// Window is the time over which the request rate is averaged, and Granularity the length of the buckets in which
 	// requests are counted, at most Window.
 	Window, Granularity time.Duration
@@ -60,6 +63,8 @@ func SpecOf(object *httpv1alpha1.HTTPScaledObject) (Spec, error) {
 	}
 	metric := object.Spec.ScalingMetric
 	switch {
+	case metric != nil && metric.Concurrency != nil && metric.RequestRate != nil && object.Spec.Converted != nil:
+		return specOfBoth(spec, metric)
 	case metric != nil && metric.Concurrency != nil && metric.RequestRate != nil:
 		return spec, fmt.Errorf("%w: spec.scalingMetric has both concurrency and requestRate; remove one", ErrSpec)
 	case metric != nil && metric.RequestRate != nil:
@@ -70,6 +75,16 @@ func SpecOf(object *httpv1alpha1.HTTPScaledObject) (Spec, error) {
 		spec.Target = max(1, int(*object.Spec.TargetPendingRequests))
 	}
 	return spec, nil
+}
+
+// specOfBoth returns the Spec of an InterceptorRoute with both metrics.
+func specOfBoth(spec Spec, metric *httpv1alpha1.ScalingMetric) (Spec, error) {
+	both, err := rateSpec(spec, metric.RequestRate)
+	if err != nil {
+		return spec, err
+	}
+	both.RateTarget, both.Metric, both.Target = both.Target, spec.Metric, spec.Target
+	return withTarget(both, "concurrency.targetValue", metric.Concurrency.TargetValue)
 }
 
 // setSources sets ExternalSources from the value of AnnotationExternalProxySources, which an object with an external

@@ -26,6 +26,10 @@ func TestSpecOf(t *testing.T) {
 		}
 		return &httpv1alpha1.ScalingMetric{RequestRate: metric}
 	}
+	withConcurrency := func(metric *httpv1alpha1.ScalingMetric, target int) *httpv1alpha1.ScalingMetric {
+		metric.Concurrency = &httpv1alpha1.ConcurrencyMetric{TargetValue: target}
+		return metric
+	}
 	pending := int32(7)
 	tests := map[string]struct {
 		spec    httpv1alpha1.HTTPScaledObjectSpec
@@ -76,6 +80,20 @@ func TestSpecOf(t *testing.T) {
 				Concurrency: &httpv1alpha1.ConcurrencyMetric{}, RequestRate: &httpv1alpha1.RequestRateMetric{},
 			}},
 			wantErr: "has both concurrency and requestRate; remove one",
+		},
+		"both of an InterceptorRoute": {
+			spec: httpv1alpha1.HTTPScaledObjectSpec{
+				Converted: &httpv1alpha1.ConvertedSpec{}, ScalingMetric: withConcurrency(rate(5, 10*time.Second, 0), 3),
+			},
+			want: metrics.Spec{
+				Metric: metrics.Concurrency, Target: 3, RateTarget: 5, Window: 10 * time.Second, Granularity: time.Second,
+			},
+		},
+		"both of an InterceptorRoute, with an invalid window": {
+			spec: httpv1alpha1.HTTPScaledObjectSpec{
+				Converted: &httpv1alpha1.ConvertedSpec{}, ScalingMetric: withConcurrency(rate(5, -time.Second, 0), 3),
+			},
+			wantErr: "spec.scalingMetric.requestRate.window is -1s",
 		},
 	}
 	for name, test := range tests {

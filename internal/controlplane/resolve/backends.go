@@ -48,7 +48,7 @@ func backendsOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) ([]
 	ownEntry := split.Backend{Service: object.Spec.ScaleTargetRef.Service, Weight: singleWeight}
 	own := backendResolver{object, lookup, inheritedSettings(object).Protocol()}
 	if !hasWeightedBackends(object) {
-		backend, entryIssues := own.resolve(ownEntry, "spec.scaleTargetRef.service", nil)
+		backend, entryIssues := own.resolve(ownEntry, targetField(object)+".service", nil)
 		return []model.Backend{backend}, entryIssues
 	}
 	const field = "annotation " + httpv1alpha1.AnnotationWeightedBackends
@@ -57,7 +57,7 @@ func backendsOf(object *httpv1alpha1.HTTPScaledObject, lookup serviceLookup) ([]
 	if err != nil {
 		issues = append(issues, issue{
 			httpv1alpha1.ReasonInvalidWeightedBackends,
-			fmt.Sprintf("%s: %v: %s", field, err, fixOf(err)),
+			fmt.Sprintf("%s: %v: %s", field, err, fixOf(err, targetField(object))),
 		})
 	}
 	backends, entryIssues := resolveEntries(object, entries, field, lookup)
@@ -105,15 +105,15 @@ func reportedManagedRoutes(object *httpv1alpha1.HTTPScaledObject, backends, matc
 	return routes
 }
 
-// fixOf returns the fix for an error of split.Parse.
-func fixOf(err error) string {
+// fixOf returns the fix for an error of split.Parse. target is the field that references the object's own Service.
+func fixOf(err error, target string) string {
 	switch {
 	case errors.Is(err, split.ErrTooLong), errors.Is(err, split.ErrTooMany):
 		return "name fewer Services"
 	case errors.Is(err, split.ErrNoWeight):
-		return "set at least one weight above 0, or remove the annotation to send all requests to spec.scaleTargetRef.service"
+		return "set at least one weight above 0, or remove the annotation to send all requests to " + target + ".service"
 	case errors.Is(err, split.ErrEmpty):
-		return "remove the annotation to send all requests to spec.scaleTargetRef.service"
+		return "remove the annotation to send all requests to " + target + ".service"
 	default:
 		return "write a list such as [{service: shop-stable, weight: 80}, {service: shop-canary, weight: 20}], the stable " +
 			"Service first"
@@ -159,7 +159,7 @@ func sharedProtocol(
 		if service == nil {
 			continue
 		}
-		if port, problem := portOf(portOfTarget(target), service); problem == "" && port.Protocol != "" {
+		if port, problem := portOf(portOfTarget(object), service); problem == "" && port.Protocol != "" {
 			return port.Protocol
 		}
 	}
@@ -187,7 +187,7 @@ func (r backendResolver) resolve(entry split.Backend, field string, canary *mode
 		return backend, issues
 	}
 	backend.Service = service.Key // the same text, to store it once
-	target := portOfTarget(r.object.Spec.ScaleTargetRef)
+	target := portOfTarget(r.object)
 	port, problem := portOf(target, service)
 	if problem != "" && canary != nil {
 		port, problem = experimentPort(target, service, r.lookup(*canary), problem)
@@ -227,9 +227,18 @@ type portRef struct {
 	name   string
 }
 
-// portOfTarget returns the port reference of a scale target.
-func portOfTarget(target httpv1alpha1.ScaleTargetRef) portRef {
-	return portRef{"spec.scaleTargetRef", target.Port, target.PortName}
+// targetField returns the field that references the object's own Service.
+func targetField(object *httpv1alpha1.HTTPScaledObject) string {
+	if object.Spec.Converted != nil {
+		return "spec.target"
+	}
+	return "spec.scaleTargetRef"
+}
+
+// portOfTarget returns the port reference of the object's own Service.
+func portOfTarget(object *httpv1alpha1.HTTPScaledObject) portRef {
+	target := object.Spec.ScaleTargetRef
+	return portRef{targetField(object), target.Port, target.PortName}
 }
 
 // portOf returns the referenced port of a Service. The second result is the problem, "" for none.
@@ -264,10 +273,10 @@ func experimentPort(target portRef, service, canary *Service, problem string) (P
 	}
 	port, ok := serviceport.For(tcpPorts(canary), int32(canaryPort.Number), tcpPorts(service))
 	if !ok {
-		return Port{}, fmt.Sprintf("spec.scaleTargetRef: Service %q has no TCP port that matches port %d of Service %q, "+
+		return Port{}, fmt.Sprintf("%s: Service %q has no TCP port that matches port %d of Service %q, "+
 			"it has %s: give the experiment's "+
 			"template one container port, or one of that number, its name or the name http",
-			service.Key.Name, canaryPort.Number, canary.Key.Name, describePorts(service))
+			target.field, service.Key.Name, canaryPort.Number, canary.Key.Name, describePorts(service))
 	}
 	index := slices.IndexFunc(service.Ports,
 		func(p Port) bool { return int32(p.Number) == port.Number && p.Name == port.Name })

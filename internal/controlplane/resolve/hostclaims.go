@@ -156,7 +156,7 @@ func (o resolvedObject) claimsEqual(other resolvedObject) bool {
 }
 
 // namedHosts returns the hosts of the shared fleet that an invalid object names, and nil for a valid one, which has
-// Routes of all of them. They are those of spec.hosts, whatever else is invalid, so that who owns a host depends on the
+// Routes of all of them. They are those of the spec, whatever else is invalid, so that who owns a host depends on the
 // stored objects alone, and is the same after a restart. Only if a host does not parse, the published hosts count too:
 // it may be one of them. An invalid request for a fleet counts as one for the shared fleet, which is the only one that
 // an object can request.
@@ -169,9 +169,12 @@ func (o Options) namedHosts(object *httpv1alpha1.HTTPScaledObject, resolved reso
 		o.FleetOf(object) != o.SharedFleet {
 		return named
 	}
-	hosts, issues := hostsOf(object.Spec.Hosts, true)
-	named = append(named, hosts...)
-	if len(issues) > 0 {
+	hasIssues := false
+	for _, rule := range rulesOf(object.Spec) {
+		hosts, issues := rule.parseHosts(true)
+		named, hasIssues = append(named, hosts...), hasIssues || len(issues) > 0
+	}
+	if hasIssues {
 		for _, route := range resolved.routes {
 			if route.Fleet == o.SharedFleet {
 				named = append(named, route.Match.Host)

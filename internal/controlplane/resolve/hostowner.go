@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -68,6 +69,8 @@ type claimant struct {
 	// isRetained is true if the object no longer names the host, and keeps its published Routes because of an error. It
 	// does not own the host.
 	isRetained bool
+	// isConverted is true for an InterceptorRoute. Messages about other objects name the kind.
+	isConverted bool
 }
 
 // compare orders claimants by age, oldest first, then by namespace and name.
@@ -77,7 +80,8 @@ func (c claimant) compare(other claimant) int {
 
 // equal reports whether all fields are equal.
 func (c claimant) equal(other claimant) bool {
-	return c.compare(other) == 0 && slices.Equal(c.allowed, other.allowed) && c.isRetained == other.isRetained
+	return c.compare(other) == 0 && slices.Equal(c.allowed, other.allowed) && c.isRetained == other.isRetained &&
+		c.isConverted == other.isConverted
 }
 
 // permits reports whether other may have routes of a host that c owns.
@@ -154,21 +158,21 @@ func rejectForeign(claims map[fleetHost][]claim) (permitted []model.Route, rejec
 }
 
 // foreignHostProblems returns the Problems of the objects with rejected claims, and the warnings of the owners.
-func foreignHostProblems(rejected []rejection) []model.Problem {
+func foreignHostProblems(rejected []rejection, kindOf kindLookup) []model.Problem {
 	slices.SortFunc(rejected, compareRejections)
-	problems := lostHosts(rejected)
+	problems := lostHosts(rejected, kindOf)
 	contested := map[model.Key][]rejection{}
 	for _, current := range rejected {
 		contested[current.owner] = append(contested[current.owner], current)
 	}
 	for owner, claims := range contested {
-		problems = append(problems, contestedHosts(owner, claims))
+		problems = append(problems, contestedHosts(owner, claims, kindOf))
 	}
 	return problems
 }
 
 // lostHosts returns one Problem for each pair of a claimant and an owner that rejects it. rejected are sorted.
-func lostHosts(rejected []rejection) []model.Problem {
+func lostHosts(rejected []rejection, kindOf kindLookup) []model.Problem {
 	type pair struct{ claimant, owner model.Key }
 	lost := map[pair][]model.Host{}
 	for _, current := range rejected {
@@ -179,13 +183,17 @@ func lostHosts(rejected []rejection) []model.Problem {
 	}
 	var problems []model.Problem
 	for at, hosts := range lost {
-		problems = append(problems, foreignHost(at.claimant, at.owner, hosts))
+		problems = append(problems, foreignHost(at.claimant, at.owner, hosts, kindOf))
 	}
 	return problems
 }
 
 // foreignHost returns the Problem of an object with sorted hosts that an object of another namespace owns.
-func foreignHost(loser, owner model.Key, hosts []model.Host) model.Problem {
+func foreignHost(loser, owner model.Key, hosts []model.Host, kindOf kindLookup) model.Problem {
+	field := "spec.hosts"
+	if kindOf(loser) == httpv1beta1.Kind {
+		field = "spec.rules"
+	}
 	texts := make([]string, 0, maxDescribed)
 	for _, host := range hosts[:min(maxDescribed, len(hosts))] {
 		texts = append(texts, string(host))
@@ -196,19 +204,19 @@ func foreignHost(loser, owner model.Key, hosts []model.Host) model.Problem {
 	return model.Problem{
 		On:     loser,
 		Reason: httpv1alpha1.ReasonRouteConflict,
-		Message: fmt.Sprintf("spec.hosts: %s: belongs to namespace %q, whose HTTPScaledObject %s is the oldest with the "+
+		Message: fmt.Sprintf("%s: %s: belongs to namespace %q, whose %s %s is the oldest with the "+
 			"host or a wildcard above it: remove the host, or have the owner add %q to the annotation %s of %s",
-			strings.Join(texts, ", "), owner.Namespace, owner, loser.Namespace,
+			field, strings.Join(texts, ", "), owner.Namespace, kindOf(owner), owner, loser.Namespace,
 			httpv1alpha1.AnnotationAllowedNamespaces, owner),
 	}
 }
 
 // contestedHosts returns the warning of the owner of hosts that objects of other namespaces claim. rejected are
 // sorted. The message contains no number, so that it does not change with each further claim.
-func contestedHosts(owner model.Key, rejected []rejection) model.Problem {
+func contestedHosts(owner model.Key, rejected []rejection, kindOf kindLookup) model.Problem {
 	texts := make([]string, 0, maxDescribed+1)
 	for _, current := range rejected[:min(maxDescribed, len(rejected))] {
-		texts = append(texts, fmt.Sprintf("HTTPScaledObject %s claims host %s", current.claimant, current.host))
+		texts = append(texts, fmt.Sprintf("%s %s claims host %s", kindOf(current.claimant), current.claimant, current.host))
 	}
 	if len(rejected) > maxDescribed {
 		texts = append(texts, "and others")

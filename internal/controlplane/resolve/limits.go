@@ -68,9 +68,21 @@ func limitIssue(object *httpv1alpha1.HTTPScaledObject, problem, flag string) iss
 }
 
 // countHosts returns the number of hosts that an object may have published. An object without hosts counts with one,
-// which stands for all, and an object with too many hosts with MaxHosts, because none of them is read.
+// which stands for all, and a rule with too many hosts with MaxHosts, because none of them is read.
 func countHosts(object *httpv1alpha1.HTTPScaledObject) int {
-	return min(max(len(object.Spec.Hosts), object.Spec.OmittedHosts, 1), MaxHosts)
+	if object.Spec.OmittedBytes > 0 {
+		return min(max(object.Spec.OmittedHosts, 1), MaxRoutes)
+	}
+	return min(max(CountHosts(object.Spec), 1), MaxRoutes)
+}
+
+// CountHosts returns the number of hosts that the rules of a spec may have published.
+func CountHosts(spec httpv1alpha1.HTTPScaledObjectSpec) int {
+	hosts := 0
+	for _, rule := range RulesOf(spec) {
+		hosts += min(max(len(rule.Hosts), 1), MaxHosts)
+	}
+	return hosts
 }
 
 // compareAge orders objects by age, oldest first, then by namespace and name.

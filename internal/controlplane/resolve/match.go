@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
@@ -22,47 +23,41 @@ const (
 	MaxHeaders = 16
 )
 
-// matchesOf returns the Matches of an object in a fleet, sorted and without duplicates, and the issues. Of hosts and of
-// path prefixes the valid ones are served. If one is invalid, the published ones stay active in addition: it may be a
-// changed one of them. An error never widens a Match: with invalid headers the published Matches stay as they are, and
-// invalid hosts and prefixes never mean every host and every path.
+// matchesOf returns the Matches of an object in a fleet, sorted and without duplicates, and the issues. If a rule is
+// invalid, the published Matches of the object stay active in addition to the valid ones: see rule.matches for an object
+// with one rule.
 func matchesOf(
 	spec httpv1alpha1.HTTPScaledObjectSpec, fleet model.Fleet, isShared bool, published []model.Route,
 ) ([]model.Match, []issue) {
-	previous := publishedMatches(published, fleet)
-	hosts, hostIssues := hostsOf(spec.Hosts, isShared)
-	prefixes, prefixIssues := prefixesOf(spec.PathPrefixes)
-	headers, headerIssues := headersOf(spec.Headers)
-	issues := slices.Concat(hostIssues, prefixIssues, headerIssues)
-	if len(headerIssues) > 0 {
-		return previous, issues
+	rules, previous := rulesOf(spec), publishedMatches(published, fleet)
+	switch len(rules) {
+	case 0:
+		return nil, []issue{{httpv1beta1.ReasonNoRules, "spec.rules: no rule, so no request is routed to the object: add " +
+			`a rule with hosts, or the rule {} for all requests of its proxies`}}
+	case 1:
+		return rules[0].matches(isShared, previous)
 	}
-	if len(hosts)*len(prefixes) > MaxRoutes {
-		return previous, append(issues, issue{
-			httpv1alpha1.ReasonInvalidHosts,
-			fmt.Sprintf("spec.hosts and spec.pathPrefixes: %d hosts with %d path prefixes each exceed the limit of %d "+
-				"routes: split the object",
-				len(hosts), len(prefixes), MaxRoutes),
-		})
+	var valid []model.Match
+	var issues []issue
+	for _, rule := range rules {
+		matches, ruleIssues := rule.matches(isShared, nil)
+		valid, issues = append(valid, matches...), append(issues, ruleIssues...)
 	}
-	valid := combine(hosts, prefixes, headers)
-	if len(issues) == 0 || len(previous) == 0 {
+	if valid = distinctMatches(valid); len(valid) > MaxRoutes {
+		return previous, append(issues, issue{httpv1alpha1.ReasonInvalidHosts, fmt.Sprintf(
+			"spec.rules: %d combinations of a host, a path and headers exceed the limit of %d routes: split the object",
+			len(valid), MaxRoutes)})
+	}
+	if len(issues) == 0 {
+		return valid, nil
+	}
+	if all := distinctMatches(slices.Concat(valid, previous)); len(all) <= MaxRoutes {
+		return all, issues
+	}
+	if len(valid) > 0 {
 		return valid, issues
 	}
-	if len(hostIssues) > 0 {
-		hosts = withPrevious(hosts, previous, func(match model.Match) model.Host { return match.Host })
-	}
-	if len(prefixIssues) > 0 {
-		prefixes = withPrevious(prefixes, previous, func(match model.Match) string { return match.PathPrefix })
-	}
-	switch {
-	case len(hosts) <= MaxHosts && len(hosts)*len(prefixes) <= MaxRoutes:
-		return combine(hosts, prefixes, headers), issues
-	case len(valid) > 0:
-		return valid, issues
-	default:
-		return previous, issues
-	}
+	return previous, issues
 }
 
 // publishedMatches returns the Matches of an object's published Routes. After an object has moved from its own fleet to
@@ -75,6 +70,12 @@ func publishedMatches(published []model.Route, fleet model.Fleet) []model.Match 
 		}
 	}
 	return matches
+}
+
+// distinctMatches sorts Matches and removes duplicates.
+func distinctMatches(matches []model.Match) []model.Match {
+	slices.SortFunc(matches, model.Match.Compare)
+	return slices.CompactFunc(matches, func(a, b model.Match) bool { return a.Compare(b) == 0 })
 }
 
 // combine returns the sorted Matches of each host with each prefix.
@@ -104,90 +105,9 @@ func distinct[T cmp.Ordered](values []T) []T {
 	return slices.Compact(values)
 }
 
-// hostsOf parses spec.hosts. An empty list means every host, as in the KEDA HTTP add-on, except in the shared fleet:
-// there it would be every host of every namespace, which an object has to request explicitly.
-func hostsOf(texts []string, isShared bool) ([]model.Host, []issue) {
-	const reason = httpv1alpha1.ReasonInvalidHosts
-	if len(texts) == 0 && isShared {
-		return nil, []issue{{reason, `spec.hosts: no host, which in the shared fleet would claim the hosts of all ` +
-			`namespaces: add at least one, such as shop.example.com, or "*" for all`}}
-	}
-	if len(texts) == 0 {
-		return []model.Host{model.AnyHost}, nil
-	}
-	if len(texts) > MaxHosts {
-		return nil, []issue{tooMany(reason, "spec.hosts", len(texts), MaxHosts)}
-	}
-	return parseAll(texts, reason, "spec.hosts", model.ParseHost)
-}
-
-// prefixesOf parses spec.pathPrefixes; an empty list means every path.
-func prefixesOf(texts []string) ([]string, []issue) {
-	const reason = httpv1alpha1.ReasonInvalidPathPrefixes
-	if len(texts) == 0 {
-		texts = []string{"/"}
-	}
-	if len(texts) > MaxPathPrefixes {
-		return nil, []issue{tooMany(reason, "spec.pathPrefixes", len(texts), MaxPathPrefixes)}
-	}
-	return parseAll(texts, reason, "spec.pathPrefixes", model.ParsePathPrefix)
-}
-
-// headersOf parses spec.headers, sorted by name.
-func headersOf(conditions []httpv1alpha1.Header) ([]model.Header, []issue) {
-	const reason = httpv1alpha1.ReasonInvalidHeaders
-	if len(conditions) > MaxHeaders {
-		return nil, []issue{tooMany(reason, "spec.headers", len(conditions), MaxHeaders)}
-	}
-	var (
-		headers []model.Header
-		issues  []issue
-	)
-	for i, condition := range conditions {
-		header, err := model.ParseHeader(condition.Name, condition.Value)
-		if err != nil {
-			issues = append(issues, issue{reason, fmt.Sprintf("spec.headers[%d] %.80q: %v", i, condition.Name, err)})
-			continue
-		}
-		headers = append(headers, header)
-	}
-	slices.SortFunc(headers, model.Header.Compare)
-	for i := 1; i < len(headers); i++ {
-		if headers[i].Name == headers[i-1].Name {
-			issues = append(issues, issue{
-				reason, fmt.Sprintf("spec.headers: %q is a duplicate, because names are case-insensitive: keep one, all headers "+
-					"must match", headers[i].Name),
-			})
-		}
-	}
-	return headers, issues
-}
-
-// parseAll parses every element of a field. It returns the valid values, sorted and without duplicates.
-func parseAll[T cmp.Ordered](texts []string, reason, field string, parse func(string) (T, error)) ([]T, []issue) {
-	var (
-		parsed []T
-		issues []issue
-	)
-	for i, text := range texts {
-		value, err := parse(text)
-		if err != nil {
-			issues = append(issues, issue{reason, fmt.Sprintf("%s[%d] %.80q: %v", field, i, text, err)})
-			continue
-		}
-		parsed = append(parsed, value)
-	}
-	return distinct(parsed), issues
-}
-
-// tooMany returns the issue of a list that is too long, of which no element is parsed.
-func tooMany(reason, field string, count, limit int) issue {
-	return issue{reason, fmt.Sprintf("%s: %d entries exceed the limit of %d: split the object", field, count, limit)}
-}
-
 // resolveConflicts drops candidates of hosts that other namespaces own. It sorts the rest and keeps the first of those
 // with the same fleet and Match, which is the oldest. Each pair of a loser and a winner is one Problem of the loser.
-func resolveConflicts(claims map[fleetHost][]claim) ([]model.Route, []model.Problem) {
+func resolveConflicts(claims map[fleetHost][]claim, kindOf kindLookup) ([]model.Route, []model.Problem) {
 	candidates, rejected := rejectForeign(claims)
 	slices.SortFunc(candidates, comparePrecedence)
 	type pair struct{ loser, winner model.Key }
@@ -202,21 +122,24 @@ func resolveConflicts(claims map[fleetHost][]claim) ([]model.Route, []model.Prob
 		lost[key] = append(lost[key], candidate.Match)
 	}
 	slices.SortFunc(routes, model.CompareRoutes)
-	problems := foreignHostProblems(rejected)
+	problems := foreignHostProblems(rejected, kindOf)
 	for key, matches := range lost {
-		problems = append(problems, conflict(key.loser, key.winner, matches))
+		problems = append(problems, conflict(key.loser, key.winner, matches, kindOf))
 	}
 	return routes, problems
 }
 
 // conflict returns the Problem of an object whose Matches another object claims with precedence.
-func conflict(loser, winner model.Key, matches []model.Match) model.Problem {
+func conflict(loser, winner model.Key, matches []model.Match, kindOf kindLookup) model.Problem {
+	fields := "spec.hosts, spec.pathPrefixes or spec.headers"
+	if kindOf(loser) == httpv1beta1.Kind || kindOf(winner) == httpv1beta1.Kind {
+		fields = "the hosts, the paths or the headers"
+	}
 	return model.Problem{
 		On:     loser,
 		Reason: httpv1alpha1.ReasonRouteConflict,
-		Message: fmt.Sprintf("%s: HTTPScaledObject %s claims the same and takes precedence (the oldest, then the first by "+
-			"name): "+
-			"change spec.hosts, spec.pathPrefixes or spec.headers of one of them", describe(matches), winner),
+		Message: fmt.Sprintf("%s: %s %s claims the same and takes precedence (the oldest, then the first by name): "+
+			"change %s of one of them", describe(matches), kindOf(winner), winner, fields),
 	}
 }
 

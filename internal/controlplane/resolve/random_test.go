@@ -69,6 +69,9 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		if random.IntN(3) == 0 {
 			object.Spec.Headers = []httpv1alpha1.Header{{Name: pick("x", "X", "y", "b d")}}
 		}
+		if random.IntN(4) == 0 {
+			object.Spec.Converted = randomRules(random, object.Spec, pick)
+		}
 		if random.IntN(2) == 0 {
 			object = kit.WithSplit(object,
 				split.Backend{Service: pick("s", "x"), Weight: random.Uint32N(3)}, split.Backend{
@@ -86,6 +89,16 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 				object = kit.WithAnnotation(object, name,
 					pick("cookie: {}", "{cookie: {name: a}}", "header: x-user", "sourceAddress: {}", "{}", "bad"))
 			}
+		}
+		if random.IntN(3) == 0 {
+			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationStaticResponses, pick(
+				"[{match: [{pathPrefix: /a}], body: x}]", "[{match: [{path: /b, host: g.example.com}], mode: WhenUnavailable}]",
+				"[{bodyFromConfigMap: {name: one, key: a.html}}, {redirect: /c}]", "[]", "bad",
+				"[{bodyFromConfigMap: {name: two, key: a.html}}]"))
+		}
+		if random.IntN(3) == 0 {
+			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationPlaceholderResponse,
+				pick("body: starting", "statusCode: 99", "bodyFromConfigMap: {name: one, key: b.html}"))
 		}
 		if random.IntN(3) == 0 {
 			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationAutowireSettings,
@@ -115,6 +128,7 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		}
 		inputs.ScaledObjects = append(inputs.ScaledObjects, object)
 	}
+	inputs.ConfigMaps = randomConfigMaps(random)
 	for _, namespace := range []string{"a", "b", "z"} {
 		inputs.EndpointSlices = append(inputs.EndpointSlices,
 			randomSlice(random, namespace, resolve.ProxyService), randomSlice(random, namespace, resolve.ProxyService))
@@ -132,6 +146,39 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		}
 	}
 	return inputs
+}
+
+// randomRules returns up to three rules, one of them with the hosts, the path prefixes and the headers of a spec.
+func randomRules(
+	random *rand.Rand, spec httpv1alpha1.HTTPScaledObjectSpec, pick func(...string) string,
+) *httpv1alpha1.ConvertedSpec {
+	converted := &httpv1alpha1.ConvertedSpec{}
+	for i := range random.IntN(4) {
+		rule := httpv1alpha1.Rule{Hosts: spec.Hosts, PathPrefixes: spec.PathPrefixes, Headers: spec.Headers}
+		if i > 0 {
+			rule.Hosts = []string{pick("h.example.com", "g.example.com", "*.example.com", "not a host")}
+			rule.PathPrefixes = []string{pick("/", "/a", "/b", "bad")}
+		}
+		converted.Rules = append(converted.Rules, rule)
+	}
+	return converted
+}
+
+// randomConfigMaps returns ConfigMaps with bodies, some of which are missing or were not read yet.
+func randomConfigMaps(random *rand.Rand) resolve.ConfigMaps {
+	configMaps := resolve.ConfigMaps{}
+	for _, namespace := range []string{"a", "b", "z"} {
+		for _, name := range []string{"one", "two"} {
+			switch key := (model.Key{Namespace: namespace, Name: name}); random.IntN(4) {
+			case 0:
+				configMaps[key] = &resolve.ConfigMap{Problem: "not found: create it"}
+			case 1:
+			default:
+				configMaps[key] = &resolve.ConfigMap{Data: map[string]string{"a.html": fmt.Sprint(random.IntN(2))}}
+			}
+		}
+	}
+	return configMaps
 }
 
 // randomSlice returns an EndpointSlice with endpoints in every condition, some of which are in other slices too. In

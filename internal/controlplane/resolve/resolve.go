@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/fault"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
@@ -28,6 +29,8 @@ type Inputs struct {
 	EndpointSlices []*EndpointSlice
 	// EnvoySettings are the settings of Envoy from ConfigMaps.
 	EnvoySettings SettingsByNamespace
+	// ConfigMaps are the bodies of static responses in ConfigMaps.
+	ConfigMaps ConfigMaps
 	// Options are the operator's options.
 	Options Options
 	// Published is the Config that the proxies have, the zero value if they have none. An invalid HTTPScaledObject
@@ -42,6 +45,8 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 
 // Build resolves the inputs. The rules:
 //
+//   - A request matches an object if it matches one of its rules. An HTTPScaledObject has one rule, an InterceptorRoute
+//     any number. If one of several rules is invalid, the published Routes stay active in addition.
 //   - Valid hosts and path prefixes are served. If one is invalid, the published hosts, or prefixes, stay active in
 //     addition. If a header is invalid, the published hosts, prefixes and headers stay as they are.
 //   - Backends are applied together with the header and mirror routes of annotation managed-routes. They are those of
@@ -50,6 +55,8 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 //     published ones sends all requests to its own Service.
 //   - Invalid stickiness or session affinity leaves the published one active, if any, and the backends as they are. An
 //     object without published Routes continues with the one in its status.
+//   - Invalid static responses leave the published ones active, if any. So does a ConfigMap with a body that was not read
+//     yet.
 //   - An invalid failover Service leaves the published one active, if any. So does an invalid timeout in an annotation.
 //   - A spec that cannot be parsed is ignored completely: the published Routes stay active, and an object without
 //     published Routes is not served.
@@ -80,14 +87,16 @@ func Build(inputs Inputs) (model.Config, []model.Problem) {
 			problems = append(problems, problemsOf(object, issue)...)
 			continue
 		}
-		options := objectOptions{inputs.Options, inputs.EnvoySettings.forNamespace(object.Namespace)}
+		options := objectOptions{
+			inputs.Options, inputs.EnvoySettings.forNamespace(object.Namespace), inputs.ConfigMaps,
+		}
 		current := resolveObject(object, options, services.lookup, published[ownerOf(object)])
 		problems = append(problems, current.problems...)
 		for at, ofObject := range current.claims(inputs.Options.SharedFleet) {
 			claims[at] = append(claims[at], ofObject)
 		}
 	}
-	routes, conflicts := resolveConflicts(claims)
+	routes, conflicts := resolveConflicts(claims, kindsOf(inputs.ScaledObjects))
 	problems = append(problems, conflicts...)
 	slices.SortFunc(problems, model.Problem.Compare)
 	return model.Config{
@@ -105,6 +114,33 @@ type owner struct {
 // ownerOf returns the identity of the object.
 func ownerOf(object *httpv1alpha1.HTTPScaledObject) owner {
 	return owner{key: model.Key{Namespace: object.Namespace, Name: object.Name}, uid: string(object.UID)}
+}
+
+// kindLookup returns the kind of the API object that an object stands for.
+type kindLookup func(model.Key) string
+
+// kindOf returns the kind of the API object that an object stands for.
+func kindOf(object *httpv1alpha1.HTTPScaledObject) string {
+	if object.Spec.Converted != nil {
+		return httpv1beta1.Kind
+	}
+	return httpv1alpha1.Kind
+}
+
+// kindsOf returns the kindLookup of objects.
+func kindsOf(objects []*httpv1alpha1.HTTPScaledObject) kindLookup {
+	converted := map[model.Key]struct{}{}
+	for _, object := range objects {
+		if object.Spec.Converted != nil {
+			converted[ownerOf(object).key] = struct{}{}
+		}
+	}
+	return func(key model.Key) string {
+		if _, isConverted := converted[key]; isConverted {
+			return httpv1beta1.Kind
+		}
+		return httpv1alpha1.Kind
+	}
 }
 
 // routesByOwner groups routes by owner and keeps their order.
@@ -130,13 +166,18 @@ func (t SettingsByNamespace) forNamespace(namespace string) *model.EnvoySettings
 type objectOptions struct {
 	Options
 
-	settings *model.EnvoySettings
+	settings   *model.EnvoySettings
+	configMaps ConfigMaps
 }
 
 // resolvedObject is the result for one object, regardless of other objects.
 type resolvedObject struct {
 	routes   []model.Route // in the order of their Matches
 	problems []model.Problem
+	// configMaps are the ConfigMaps that the object names. isPending is true if one was not read yet: then the result
+	// depends on the published Routes.
+	configMaps []model.Key
+	isPending  bool
 	// claimant is the object as the owner of its hosts, and named are those of namedHosts.
 	claimant claimant
 	named    []model.Host
@@ -149,11 +190,14 @@ func resolveObject(
 	by := ownerOf(object)
 	allowed, issues := delegationOf(object)
 	resolved := resolvedObject{claimant: claimant{
-		object: by.key, created: object.CreationTimestamp.UTC(), allowed: allowed,
+		object: by.key, created: object.CreationTimestamp.UTC(), allowed: allowed, isConverted: object.Spec.Converted != nil,
 	}}
 	if object.Spec.Unreadable == "" {
 		var ofSpec []issue
-		resolved.routes, ofSpec = routesOf(object, options, lookup, published)
+		static := parseStatic(object)
+		resolved.configMaps = static.configMaps(object.Namespace)
+		resolved.isPending = options.configMaps.isPending(resolved.configMaps)
+		resolved.routes, ofSpec = routesOf(object, options, static, lookup, published)
 		issues = append(ofSpec, issues...)
 	} else {
 		resolved.routes = published
@@ -166,7 +210,8 @@ func resolveObject(
 
 // routesOf returns the Routes that one object requests, or keeps of its published ones, and the issues.
 func routesOf(
-	object *httpv1alpha1.HTTPScaledObject, options objectOptions, lookup serviceLookup, published []model.Route,
+	object *httpv1alpha1.HTTPScaledObject, options objectOptions, texts staticTexts, lookup serviceLookup,
+	published []model.Route,
 ) ([]model.Route, []issue) {
 	fleet, fleetIssues := options.fleetOf(object, published)
 	matches, matchIssues := matchesOf(object.Spec, fleet, fleet == options.SharedFleet, published)
@@ -194,6 +239,7 @@ func routesOf(
 	stickiness, stickinessIssues := stickinessOf(object, backends, published)
 	sessionAffinity, affinityIssues := sessionAffinityOf(object, backends, lookup, published)
 	timeouts, timeoutIssues := timeoutsOf(object, published)
+	static, staticIssues := staticOf(object, texts, options.configMaps, len(matches), managed, published)
 	by := ownerOf(object)
 	routes := make([]model.Route, 0, len(matches))
 	for _, match := range matches {
@@ -207,6 +253,8 @@ func routesOf(
 			Managed:       managed,
 			Stickiness:    stickiness,
 			Affinity:      sessionAffinity,
+			Static:        static.routes,
+			Placeholder:   static.placeholder,
 			Failover:      failover,
 			Timeouts:      timeouts,
 			EnvoySettings: options.settings,
@@ -217,7 +265,7 @@ func routesOf(
 		})
 	}
 	return routes, slices.Concat(matchIssues, backendIssues, stickinessIssues, affinityIssues, timeoutIssues,
-		failoverIssues, fleetIssues)
+		staticIssues, failoverIssues, fleetIssues)
 }
 
 // problemsOf converts issues to Problems of an object.

@@ -16,6 +16,9 @@ type Change struct {
 	EndpointSlices map[model.Key]*EndpointSlice
 	// EnvoySettings are the changed settings of Envoy.
 	EnvoySettings SettingsByNamespace
+	// ConfigMaps are the changed ConfigMaps with bodies of static responses. A nil value stands for one that is no longer
+	// named, or was not read yet.
+	ConfigMaps ConfigMaps
 }
 
 // Outcome is the result of a Change.
@@ -46,6 +49,7 @@ type Resolver struct {
 	options    Options
 	namespaces map[string]*namespaceUsage
 	settings   SettingsByNamespace
+	configMaps ConfigMaps
 
 	objects  map[model.Key]*objectState
 	services map[model.Key]*serviceState
@@ -67,7 +71,8 @@ type Resolver struct {
 func NewResolver(options Options, published []model.Route) *Resolver {
 	r := &Resolver{
 		options: options, namespaces: map[string]*namespaceUsage{}, settings: SettingsByNamespace{},
-		objects: map[model.Key]*objectState{}, services: map[model.Key]*serviceState{},
+		configMaps: ConfigMaps{},
+		objects:    map[model.Key]*objectState{}, services: map[model.Key]*serviceState{},
 		slices: map[model.Key]*EndpointSlice{},
 		hosts:  map[fleetHost]*hostClaims{}, outdated: map[model.Key]struct{}{}, isInitial: true,
 		sharedHosts: hostTree{}, contested: map[model.Key]map[fleetHost]struct{}{},
@@ -85,6 +90,14 @@ func (r *Resolver) object(key model.Key) *objectState {
 		r.objects[key] = new(objectState)
 	}
 	return r.objects[key]
+}
+
+// kindOf is a kindLookup.
+func (r *Resolver) kindOf(key model.Key) string {
+	if state := r.objects[key]; state != nil && state.object != nil {
+		return kindOf(state.object)
+	}
+	return httpv1alpha1.Kind
 }
 
 // service returns the state of a Service and creates it if necessary.
@@ -133,6 +146,7 @@ func (r *Resolver) Update(change Change) Outcome {
 	u.applySlices(change.EndpointSlices)
 	u.applyScaledObjects(change.ScaledObjects)
 	u.applySettings(change.EnvoySettings)
+	u.applyConfigMaps(change.ConfigMaps)
 	for key := range u.dirty {
 		u.recompute(key)
 	}

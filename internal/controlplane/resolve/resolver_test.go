@@ -27,6 +27,7 @@ type objectSet struct {
 	services      map[model.Key]*resolve.Service
 	slices        map[model.Key]*resolve.EndpointSlice
 	envoySettings resolve.SettingsByNamespace
+	configMaps    resolve.ConfigMaps
 }
 
 func newObjectSet() objectSet {
@@ -35,6 +36,7 @@ func newObjectSet() objectSet {
 		map[model.Key]*resolve.Service{},
 		map[model.Key]*resolve.EndpointSlice{},
 		resolve.SettingsByNamespace{},
+		resolve.ConfigMaps{},
 	}
 }
 
@@ -44,6 +46,7 @@ func (c objectSet) apply(change resolve.Change) {
 	applyTo(c.services, change.Services)
 	applyTo(c.slices, change.EndpointSlices)
 	maps.Copy(c.envoySettings, change.EnvoySettings)
+	applyTo(c.configMaps, change.ConfigMaps)
 }
 
 func applyTo[T any](into, changed map[model.Key]*T) {
@@ -59,7 +62,7 @@ func (c objectSet) inputs(published model.Config) resolve.Inputs {
 	return resolve.Inputs{
 		ScaledObjects: slices.Collect(maps.Values(c.scaledObjects)), Services: slices.Collect(maps.Values(c.services)),
 		EndpointSlices: slices.Collect(maps.Values(c.slices)), Options: options(), Published: published,
-		EnvoySettings: c.envoySettings,
+		EnvoySettings: c.envoySettings, ConfigMaps: c.configMaps,
 	}
 }
 
@@ -72,7 +75,7 @@ func options() resolve.Options {
 func (c objectSet) fullChange() resolve.Change {
 	return resolve.Change{
 		ScaledObjects: c.scaledObjects, Services: c.services, EndpointSlices: c.slices,
-		EnvoySettings: c.envoySettings,
+		EnvoySettings: c.envoySettings, ConfigMaps: c.configMaps,
 	}
 }
 
@@ -95,6 +98,9 @@ func randomChange(random *rand.Rand, maxObjects int) resolve.Change {
 			"", inputs.ScaledObjects[0].Namespace,
 			inputs.ScaledObjects[len(inputs.ScaledObjects)-1].Namespace,
 		}[at]] = settings
+	}
+	if change.ConfigMaps = randomConfigMaps(random); random.IntN(2) == 0 {
+		change.ConfigMaps = resolve.ConfigMaps{{Namespace: "a", Name: "one"}: nil}
 	}
 	for i, slice := range inputs.EndpointSlices {
 		slice.Key.Name += fmt.Sprint("-", i%2)

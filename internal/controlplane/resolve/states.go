@@ -20,8 +20,11 @@ type desiredState struct {
 	resolvedObject
 
 	services []model.Key   // the Services on which the result depends
-	overlay  []model.Route // the published Routes on which the result of an invalid object depends
+	overlay  []model.Route // the published Routes on which the result depends, nil if it depends on none
 }
+
+// dependsOnPublished reports whether the result depends on the published Routes.
+func (d desiredState) dependsOnPublished() bool { return len(d.problems) > 0 || d.isPending }
 
 // serviceState is the state of a Service that exists, has EndpointSlices, or is used by an object.
 type serviceState struct {

@@ -31,6 +31,9 @@ func timeoutsOf(object *httpv1alpha1.HTTPScaledObject, published []model.Route) 
 		return previous
 	}
 	timeouts.Request = read(httpv1alpha1.AnnotationRequestTimeout, previous.Request)
+	if converted := object.Spec.Converted; converted != nil && timeoutOf(converted.RequestTimeout).IsGiven {
+		timeouts.Request = timeoutOf(converted.RequestTimeout)
+	}
 	timeouts.Idle = read(httpv1alpha1.AnnotationIdleTimeout, previous.Idle)
 	return timeouts, issues
 }

@@ -103,6 +103,23 @@ func (u *update) applySettings(changed SettingsByNamespace) {
 	}
 }
 
+// applyConfigMaps processes changed ConfigMaps. It marks the objects that name them.
+func (u *update) applyConfigMaps(changed ConfigMaps) {
+	for name, configMap := range changed {
+		if u.configMaps[name].Equal(configMap) {
+			continue
+		}
+		if u.configMaps[name] = configMap; configMap == nil {
+			delete(u.configMaps, name)
+		}
+		for key, state := range u.objects {
+			if key.Namespace == name.Namespace && slices.Contains(state.configMaps, name) {
+				u.dirty[key] = struct{}{}
+			}
+		}
+	}
+}
+
 // recompute resolves one object and updates its claims.
 func (u *update) recompute(key model.Key) {
 	state := u.object(key)
@@ -155,8 +172,8 @@ func (r *Resolver) resolve(state *objectState) desiredState {
 		published = nil // They belong to a deleted object of the same name.
 	}
 	desired.resolvedObject = resolveObject(state.object,
-		objectOptions{r.options, r.settings.forNamespace(identity.key.Namespace)}, lookup, published)
-	if len(desired.problems) > 0 {
+		objectOptions{r.options, r.settings.forNamespace(identity.key.Namespace), r.configMaps}, lookup, published)
+	if desired.dependsOnPublished() {
 		desired.overlay = published
 	}
 	return desired
@@ -183,16 +200,16 @@ func (u *update) assignRoutes(key model.Key) []model.Problem {
 	if u.isInitial || !slices.EqualFunc(routes, state.published, model.Route.Equal) {
 		u.setPublished(key, state, routes)
 	}
-	if len(state.problems) > 0 && !slices.EqualFunc(routes, state.overlay, model.Route.Equal) {
+	if state.dependsOnPublished() && !slices.EqualFunc(routes, state.overlay, model.Route.Equal) {
 		u.outdated[key] = struct{}{}
 	}
 	problems := slices.Clone(state.problems)
 	for winner, matches := range lost {
-		problems = append(problems, conflict(key, winner, matches))
+		problems = append(problems, conflict(key, winner, matches, u.kindOf))
 	}
-	problems = append(problems, lostHosts(foreign)...)
+	problems = append(problems, lostHosts(foreign, u.kindOf)...)
 	if contested := u.contestedClaims(key); len(contested) > 0 {
-		problems = append(problems, contestedHosts(key, contested))
+		problems = append(problems, contestedHosts(key, contested, u.kindOf))
 	}
 	slices.SortFunc(problems, model.Problem.Compare)
 	return slices.Compact(problems)

@@ -51,6 +51,9 @@ func (u *update) resolveHost(at fleetHost) {
 	}
 	if _, isClaimed := u.claimedHosts[at]; isClaimed || changed || isOtherRejected {
 		maps.Copy(u.affected, affected)
+		for _, owner := range claims.rejected { // Their warnings name the kinds of the claimants.
+			u.affected[owner] = struct{}{}
+		}
 	}
 	if changed || u.isInitial && len(claims.winners) > 0 {
 		u.changedHosts[at] = struct{}{}

@@ -18,6 +18,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/interceptorroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/events"
 )
@@ -32,8 +34,8 @@ const (
 
 // apiClient is the Client that writes to the API server.
 type apiClient struct {
-	scaledObjects, eventsAPI rest.Interface
-	schema                   statusSchema
+	scaledObjects, interceptorRoutes, eventsAPI rest.Interface
+	schema                                      statusSchema
 
 	mu        sync.Mutex // not held during a request
 	forbidden error      // the last rejection of a write of the annotation for lack of permission, at deniedAt
@@ -41,13 +43,14 @@ type apiClient struct {
 	leftover  sync.Once
 }
 
-// NewClient returns a Client. scaledObjects is a REST client of httpv1alpha1.SchemeGroupVersion, and eventsAPI one of
-// events.k8s.io/v1. The Client needs the permissions to patch httpscaledobjects/status and to create events. If the
-// installed CustomResourceDefinition lacks a field of the status, it also needs the permission to patch
+// NewClient returns a Client. scaledObjects is a REST client of httpv1alpha1.SchemeGroupVersion, interceptorRoutes one
+// of httpv1beta1.SchemeGroupVersion, and eventsAPI one of events.k8s.io/v1. The Client needs the permissions to patch
+// httpscaledobjects/status, interceptorroutes and interceptorroutes/status, and to create events. If the installed
+// CustomResourceDefinition of HTTPScaledObjects lacks a field of the status, it also needs the permission to patch
 // httpscaledobjects: it writes such fields to httpv1alpha1.AnnotationStatus, and logs that once with the fix.
-func NewClient(scaledObjects, eventsAPI rest.Interface, logger *slog.Logger) Client {
+func NewClient(scaledObjects, interceptorRoutes, eventsAPI rest.Interface, logger *slog.Logger) Client {
 	return &apiClient{
-		scaledObjects: scaledObjects, eventsAPI: eventsAPI,
+		scaledObjects: scaledObjects, interceptorRoutes: interceptorRoutes, eventsAPI: eventsAPI,
 		schema: statusSchema{
 			published: crd.NewPublished(scaledObjects, httpv1alpha1.SchemeGroupVersion.WithKind(httpv1alpha1.Kind), "status"),
 			logger:    logger,
@@ -56,7 +59,8 @@ func NewClient(scaledObjects, eventsAPI rest.Interface, logger *slog.Logger) Cli
 }
 
 // ApplyStatus uses server-side apply and takes over fields that another field manager owns. Fields that the installed
-// CustomResourceDefinition lacks go to an annotation. The annotation is written first, so that the conditions in the
+// CustomResourceDefinition lacks go to an annotation; of an InterceptorRoute these are all except the conditions. The
+// annotation is written first, so that the conditions in the
 // status are never newer than the report.
 func (c *apiClient) ApplyStatus(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject,
@@ -65,8 +69,13 @@ func (c *apiClient) ApplyStatus(
 	status.Conditions = ownConditions(status.Conditions)
 	all, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
-		return fmt.Errorf("encode the status of HTTPScaledObject %s/%s: %w",
-			object.Namespace, object.Name, err)
+		return fmt.Errorf("encode the status of %s: %w", describe(object), err)
+	}
+	if interceptorroute.IsConverted(object) {
+		const conditions = "conditions"
+		inStatus := map[string]any{conditions: all[conditions]}
+		delete(all, conditions)
+		return c.applyBoth(ctx, object, inStatus, all)
 	}
 	inStatus, annotated := c.schema.split(ctx, all)
 	err = c.applyBoth(ctx, object, inStatus, annotated)
@@ -88,8 +97,9 @@ func (c *apiClient) applyBoth(
 	if len(annotated) > 0 {
 		err := c.annotate(ctx, object, annotated)
 		if apierrors.IsForbidden(err) {
-			return fmt.Errorf("annotation %s: allow the ServiceAccount to patch httpscaledobjects "+
-				"(config/interceptor/rbac.yaml), or install config/crd: %w", httpv1alpha1.AnnotationStatus, err)
+			_, resource := c.resourceOf(object)
+			return fmt.Errorf("annotation %s: allow the ServiceAccount to patch %s "+
+				"(config/interceptor/rbac.yaml), or install config/crd: %w", httpv1alpha1.AnnotationStatus, resource, err)
 		}
 		if err != nil {
 			return err
@@ -119,8 +129,7 @@ func (c *apiClient) annotate(ctx context.Context, object *httpv1alpha1.HTTPScale
 		fields["uid"] = object.UID
 		text, err := json.Marshal(fields)
 		if err != nil {
-			return fmt.Errorf("encode the annotation of HTTPScaledObject %s/%s: %w",
-				object.Namespace, object.Name, err)
+			return fmt.Errorf("encode the annotation of %s: %w", describe(object), err)
 		}
 		annotations = map[string]string{httpv1alpha1.AnnotationStatus: string(text)}
 	}
@@ -145,21 +154,23 @@ func (c *apiClient) apply(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject,
 	annotations map[string]string, status map[string]any, subresource ...string,
 ) error {
+	client, resource := c.resourceOf(object)
+	apiVersion, kind := interceptorroute.KindOf(object).ToAPIVersionAndKind()
 	body, err := json.Marshal(struct {
 		metav1.PartialObjectMetadata
 		Status map[string]any `json:"status,omitempty"`
 	}{metav1.PartialObjectMetadata{
-		TypeMeta: metav1.TypeMeta{APIVersion: httpv1alpha1.SchemeGroupVersion.String(), Kind: httpv1alpha1.Kind},
+		TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind},
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: object.Namespace, Name: object.Name, UID: object.UID, Annotations: annotations,
 		},
 	}, status})
 	if err != nil {
-		return fmt.Errorf("encode HTTPScaledObject %s/%s: %w", object.Namespace, object.Name, err)
+		return fmt.Errorf("encode %s: %w", describe(object), err)
 	}
-	err = c.scaledObjects.Patch(types.ApplyPatchType).
+	err = client.Patch(types.ApplyPatchType).
 		Namespace(object.Namespace).
-		Resource(httpv1alpha1.Resource).
+		Resource(resource).
 		Name(object.Name).
 		SubResource(subresource...).
 		Param("fieldManager", FieldManager).
@@ -175,6 +186,19 @@ func (c *apiClient) apply(
 		return fmt.Errorf("%w: %w", ErrGone, err)
 	}
 	return err
+}
+
+// resourceOf returns the client and the resource of an object.
+func (c *apiClient) resourceOf(object *httpv1alpha1.HTTPScaledObject) (rest.Interface, string) {
+	if interceptorroute.IsConverted(object) {
+		return c.interceptorRoutes, httpv1beta1.Resource
+	}
+	return c.scaledObjects, httpv1alpha1.Resource
+}
+
+// describe returns the kind, the namespace and the name of an object.
+func describe(object *httpv1alpha1.HTTPScaledObject) string {
+	return fmt.Sprintf("%s %s/%s", interceptorroute.KindOf(object).Kind, object.Namespace, object.Name)
 }
 
 // isReplaced reports whether a write was rejected because another object has the name now: the UID of an object is

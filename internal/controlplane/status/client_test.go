@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 )
@@ -70,7 +71,8 @@ func serve(t *testing.T, code int) (status.Client, *[]request) {
 		return made
 	}
 	logger := slog.New(slog.DiscardHandler)
-	return status.NewClient(client(httpv1alpha1.SchemeGroupVersion), client(eventsv1.SchemeGroupVersion), logger),
+	return status.NewClient(client(httpv1alpha1.SchemeGroupVersion), client(httpv1beta1.SchemeGroupVersion),
+			client(eventsv1.SchemeGroupVersion), logger),
 		&asked
 }
 
@@ -111,6 +113,34 @@ func TestApplyStatusRequest(t *testing.T) {
 	}}
 	if diff := cmp.Diff(want, *asked); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+}
+
+// TestApplyStatusOfInterceptorRoute: the schema has a field for the conditions only, and the report is written first.
+func TestApplyStatusOfInterceptorRoute(t *testing.T) {
+	client, asked := serve(t, http.StatusOK)
+	acks := status.Acks{Proxies: httpv1alpha1.ProxyCounts{Ready: 2, Acked: 2}, AsDesired: true}
+	object := convertedShop()
+	computed := status.Compute(object, ingest.Outcome{Served: true}, acks, "interceptor-0", noon())
+	if err := client.ApplyStatus(t.Context(), object, computed); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/apis/http.keda.sh/v1beta1/namespaces/apps/interceptorroutes/shop"
+	if len(*asked) != 2 || (*asked)[0].Path != path || (*asked)[1].Path != path+"/status" {
+		t.Fatalf("requests %+v", *asked)
+	}
+	annotations := (*asked)[0].Body["metadata"].(map[string]any)["annotations"].(map[string]any)
+	const report = `{"dataPlane":{"annotationHash":"","effective":true,"proxies":{"acked":2,"ready":2},` +
+		`"reportedBy":"interceptor-0","resourceVersion":"7"},"uid":"u1"}`
+	if diff := cmp.Diff(map[string]any{httpv1alpha1.AnnotationStatus: report}, annotations); diff != "" {
+		t.Errorf("the annotation (-want +got):\n%s", diff)
+	}
+	written := (*asked)[1].Body["status"].(map[string]any)
+	if conditions, _ := written["conditions"].([]any); len(written) != 1 || len(conditions) != 3 {
+		t.Errorf("the status is %v, want only three conditions", written)
+	}
+	if kind := (*asked)[1].Body["kind"]; kind != httpv1beta1.Kind {
+		t.Errorf("the kind is %v", kind)
 	}
 }
 

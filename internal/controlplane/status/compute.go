@@ -12,9 +12,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/interceptorroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/sources"
@@ -40,17 +42,21 @@ func Compute(
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(condition metav1.Condition) bool {
 		return condition.LastTransitionTime.IsZero()
 	})
-	status.TargetWorkload = targetWorkload(object.Spec.ScaleTargetRef)
-	status.TargetService = targetService(object.Spec.ScaleTargetRef)
 	readiness := ready(outcome, acks)
-	if metav1.HasAnnotation(object.ObjectMeta, httpv1alpha1.AnnotationStatus) {
-		readiness.Message += inAnnotation
+	if !interceptorroute.IsConverted(object) {
+		status.TargetWorkload = targetWorkload(object.Spec.ScaleTargetRef)
+		status.TargetService = targetService(object.Spec.ScaleTargetRef)
+		if metav1.HasAnnotation(object.ObjectMeta, httpv1alpha1.AnnotationStatus) {
+			readiness.Message += inAnnotation
+		}
 	}
-	all := []metav1.Condition{accepted(outcome), readiness, programmed(outcome, acks)}
+	all := []metav1.Condition{
+		accepted(outcome), readiness, programmed(outcome, acks, interceptorroute.IsConverted(object)),
+	}
 	// These exist only while they are False, or after they were.
 	optional := []metav1.Condition{
-		scalingMetric(object), externalSources(object), envoySettings(outcome.EnvoySettings),
-		hostsUncontested(outcome.Warnings),
+		scalingMetric(object), externalSources(object), scalingFields(object), envoySettings(outcome.EnvoySettings),
+		hostsUncontested(outcome.Warnings), fieldsSupported(object.Spec.Converted),
 	}
 	if !outcome.Page.IsUnknown {
 		optional = append(optional, waitingPage(outcome.Page))
@@ -83,6 +89,7 @@ func eventConditions() []string {
 		httpv1alpha1.ConditionExternalSourcesLimited,
 		httpv1alpha1.ConditionWaitingPageAccepted, httpv1alpha1.ConditionHostsUncontested,
 		httpv1alpha1.ConditionTLSReady, httpv1alpha1.ConditionEnvoySettingsAccepted,
+		httpv1beta1.ConditionFieldsSupported,
 	}
 }
 
@@ -134,8 +141,9 @@ func ready(outcome ingest.Outcome, acks Acks) metav1.Condition {
 	}
 }
 
-// programmed returns the condition that every Ready proxy has acknowledged the object.
-func programmed(outcome ingest.Outcome, acks Acks) metav1.Condition {
+// programmed returns the condition that every Ready proxy has acknowledged the object. isConverted is true for an
+// InterceptorRoute.
+func programmed(outcome ingest.Outcome, acks Acks, isConverted bool) metav1.Condition {
 	const kind = httpv1alpha1.ConditionProgrammed
 	switch {
 	case !outcome.IsAccepted() || acks.Rejection != "":
@@ -145,10 +153,28 @@ func programmed(outcome ingest.Outcome, acks Acks) metav1.Condition {
 			"No proxy is Ready. See the condition "+httpv1alpha1.ConditionReady+".")
 	case acks.isIncomplete():
 		return unmet(kind, httpv1alpha1.ReasonNotAcknowledged,
-			"Not every Ready proxy has acknowledged the object; status.dataPlane.proxies has the numbers.")
+			"Not every Ready proxy has acknowledged the object; "+reportField(isConverted)+" has the numbers.")
 	default:
 		return met(kind, httpv1alpha1.ReasonProgrammed, "Every Ready proxy has acknowledged the object.")
 	}
+}
+
+// reportField returns where the report about the proxies is.
+func reportField(isConverted bool) string {
+	if isConverted {
+		return "the annotation " + httpv1alpha1.AnnotationStatus
+	}
+	return "status.dataPlane.proxies"
+}
+
+// fieldsSupported returns the condition that an InterceptorRoute uses no field without an effect. converted is nil for
+// an HTTPScaledObject.
+func fieldsSupported(converted *httpv1alpha1.ConvertedSpec) metav1.Condition {
+	const kind = httpv1beta1.ConditionFieldsSupported
+	if converted != nil && len(converted.Unsupported) > 0 {
+		return unmet(kind, httpv1beta1.ReasonUnsupportedField, strings.Join(converted.Unsupported, "; "))
+	}
+	return met(kind, httpv1beta1.ReasonFieldsSupported, "Every field of the object has an effect.")
 }
 
 // scalingMetric returns the condition that the scaling metric of the object is valid.

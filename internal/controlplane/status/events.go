@@ -11,6 +11,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/interceptorroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/events"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
@@ -52,10 +53,11 @@ func conditionEvent(
 func newEvent(
 	object *httpv1alpha1.HTTPScaledObject, event RequestEvent, action string, since time.Time, replica string,
 ) *eventsv1.Event {
+	apiVersion, kind := interceptorroute.KindOf(object).ToAPIVersionAndKind()
 	return events.Event{
 		Object: corev1.ObjectReference{
-			APIVersion:      httpv1alpha1.SchemeGroupVersion.String(),
-			Kind:            httpv1alpha1.Kind,
+			APIVersion:      apiVersion,
+			Kind:            kind,
 			Namespace:       object.Namespace,
 			Name:            object.Name,
 			UID:             object.UID,

@@ -90,6 +90,9 @@ func (p Publication) clusters() []string {
 		}
 		for _, backend := range route.Backends {
 			names = append(names, translate.ClusterName(route.Owner, backend.Service))
+			if route.HasUncountedRequests() {
+				names = append(names, translate.UncountedName(route.Owner, backend.Service))
+			}
 		}
 		if route.HasMirrorRoute() {
 			names = append(names, translate.MirrorName(route.Owner, route.Canary().Service))

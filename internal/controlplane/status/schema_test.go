@@ -129,7 +129,7 @@ func (s *schemaServer) client(t *testing.T) status.Client {
 	if err := errors.Join(err, httpv1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	return status.NewClient(made, made, slog.New(slog.NewTextHandler(&s.log, nil)))
+	return status.NewClient(made, nil, made, slog.New(slog.NewTextHandler(&s.log, nil)))
 }
 
 // expect compares the requests since the last call.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -86,8 +87,10 @@ func (w *writer) update(pass ingest.Pass, publications map[model.Key]Publication
 		keys = append(keys, key)
 		if object.ScaledObject == nil {
 			delete(w.objects, key)
+			keys = w.updateSuperseded(keys, key, nil)
 			continue
 		}
+		keys = w.updateSuperseded(keys, key, object.Superseded)
 		published := publications[key]
 		w.objects[key] = &tracked{
 			object.ScaledObject, object.Fleet, object.Outcome, published.Digest, published.AsDesired,
@@ -97,6 +100,27 @@ func (w *writer) update(pass ingest.Pass, publications map[model.Key]Publication
 	w.fleets = pass.Proxies
 	w.mu.Unlock()
 	w.enqueue(keys, fleets)
+}
+
+// updateSuperseded stores the InterceptorRoute with the name of an HTTPScaledObject, nil for none. Its key in w.objects
+// is no name of an object. If it changed, updateSuperseded appends the key to keys. The caller holds the lock.
+func (w *writer) updateSuperseded(
+	keys []model.Key, by model.Key, route *httpv1alpha1.HTTPScaledObject,
+) []model.Key {
+	key := model.Key{Namespace: by.Namespace, Name: by.Name + " (" + httpv1beta1.Kind + ")"}
+	if route == nil {
+		if w.objects[key] == nil {
+			return keys
+		}
+		delete(w.objects, key)
+		return append(keys, key)
+	}
+	w.objects[key] = &tracked{object: route, outcome: ingest.Outcome{Problems: []model.Problem{{
+		On: by, Reason: httpv1beta1.ReasonHTTPScaledObjectExists,
+		Message: "HTTPScaledObject " + by.String() + " has the same name and is served instead: delete it, and this " +
+			"object is served in the same update",
+	}}}}
+	return append(keys, key)
 }
 
 // enqueueChanged queues the objects that the ACKs in delta concern.

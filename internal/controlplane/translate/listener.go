@@ -2,7 +2,6 @@ package translate
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -156,23 +155,31 @@ func localReplyConfig() *hcmv3.LocalReplyConfig {
 		flagMapper(ReasonHeader, ReasonTimeout, "UT", "SI"),
 		flagMapper(ReasonHeader, ReasonReset, "UC", "UR", "LR", "UPE"),
 		flagMapper("retry-after", retryAfter, "UH", "UF", "UO", "UAEX"),
-		{Filter: statusFilter(http.StatusNotFound), Body: &corev3.DataSource{
-			Specifier: &corev3.DataSource_InlineString{InlineString: NotFoundBody},
-		}},
+		{Filter: flagFilter("NR"), Body: inlineBody(NotFoundBody)},
 	}}
 }
 
 // flagMapper returns a mapper that adds a header, unless it is present, to responses with one of the response flags.
 func flagMapper(header, value string, flags ...string) *hcmv3.ResponseMapper {
 	return &hcmv3.ResponseMapper{
-		Filter: &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
-			ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: flags},
-		}},
+		Filter: flagFilter(flags...),
 		HeadersToAdd: []*corev3.HeaderValueOption{{
 			Header:       &corev3.HeaderValue{Key: header, Value: value},
 			AppendAction: corev3.HeaderValueOption_ADD_IF_ABSENT,
 		}},
 	}
+}
+
+// flagFilter matches responses with one of the response flags.
+func flagFilter(flags ...string) *accesslogv3.AccessLogFilter {
+	return &accesslogv3.AccessLogFilter{FilterSpecifier: &accesslogv3.AccessLogFilter_ResponseFlagFilter{
+		ResponseFlagFilter: &accesslogv3.ResponseFlagFilter{Flags: flags},
+	}}
+}
+
+// inlineBody returns the body of a response.
+func inlineBody(text string) *corev3.DataSource {
+	return &corev3.DataSource{Specifier: &corev3.DataSource_InlineString{InlineString: text}}
 }
 
 // statusFilter matches responses with a status.

@@ -49,9 +49,10 @@ func (f scopeFactory) virtualHost(host model.Host, config model.Config) (*routev
 			return nil, fmt.Errorf("%s for %s%s: %w", route.Owner, host, route.Match.PathPrefix, err)
 		}
 		virtual.Routes = append(virtual.Routes, probeRoutes(route, config.Services)...)
+		split := append(f.managedRoutes(route, config.Services, translated), withCookies(translated, route.Cookies())...)
+		virtual.Routes = append(virtual.Routes, f.staticRoutes(route, config.Services, split)...)
 		virtual.Routes = append(virtual.Routes, f.failoverRoutes(route, config.Services)...)
-		virtual.Routes = append(virtual.Routes, f.managedRoutes(route, config.Services, translated)...)
-		virtual.Routes = append(virtual.Routes, withCookies(translated, route.Cookies())...)
+		virtual.Routes = append(virtual.Routes, split...)
 	}
 	return virtual, validate(virtual)
 }

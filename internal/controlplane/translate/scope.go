@@ -195,7 +195,7 @@ func (f scopeFactory) wildcards(
 
 // scopeOf returns a scope with virtual hosts.
 func scopeOf(name string, hosts ...*routev3.VirtualHost) *routev3.ScopedRouteConfiguration {
-	return &routev3.ScopedRouteConfiguration{
+	scope := &routev3.ScopedRouteConfiguration{
 		Name: name,
 		Key: &routev3.ScopedRouteConfiguration_Key{
 			Fragments: []*routev3.ScopedRouteConfiguration_Key_Fragment{{
@@ -208,6 +208,8 @@ func scopeOf(name string, hosts ...*routev3.VirtualHost) *routev3.ScopedRouteCon
 			RequestHeadersToRemove: []string{scopeKey},
 		},
 	}
+	allowBodies(scope.GetRouteConfiguration())
+	return scope
 }
 
 // notFound returns the last route of a host without a route for every path.
@@ -216,7 +218,7 @@ func notFound() *routev3.Route {
 		Name:  notFoundRoute,
 		Match: &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
 		Action: &routev3.Route_DirectResponse{
-			DirectResponse: &routev3.DirectResponseAction{Status: http.StatusNotFound},
+			DirectResponse: &routev3.DirectResponseAction{Status: http.StatusNotFound, Body: inlineBody(NotFoundBody)},
 		},
 	}
 }

@@ -222,7 +222,7 @@ type destination struct {
 
 // destinationsOf returns the destinations of a Route.
 func destinationsOf(route model.Route, services map[model.ServicePort]model.Endpoints) []destination {
-	var destinations []destination
+	var destinations, uncounted []destination
 	isWaiting, settings := model.WaitsForEndpoint(route, services), route.EnvoySettings
 	for i, backend := range route.Backends {
 		cluster := clusterSpec{
@@ -230,6 +230,10 @@ func destinationsOf(route model.Route, services map[model.ServicePort]model.Endp
 			settings: settings, affinity: route.Affinity,
 		}
 		destinations = append(destinations, destination{cluster, backend.ServicePort(), isWaiting[i]})
+		if route.HasUncountedRequests() {
+			cluster.name = UncountedName(route.Owner, backend.Service)
+			uncounted = append(uncounted, destination{cluster, backend.ServicePort(), false})
+		}
 	}
 	if fault.SwappedEndpoints && len(destinations) == 2 && // Only in a mutant.
 		min(len(services[destinations[0].at].Ready), len(services[destinations[1].at].Ready)) > 0 {
@@ -250,7 +254,7 @@ func destinationsOf(route model.Route, services map[model.ServicePort]model.Endp
 		}
 		destinations = append(destinations, destination{cluster, canary.ServicePort(), false})
 	}
-	return destinations
+	return append(destinations, uncounted...)
 }
 
 // assignment translates one load assignment.

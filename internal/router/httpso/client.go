@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,54 +24,71 @@ import (
 // FieldManager is the field manager of this router's writes (metadata.managedFields).
 const FieldManager = "rollouts-plugin-kedify"
 
-// Client reads HTTPScaledObjects and writes their annotations. It connects in its first call, like kube.Client.
+// Client reads HTTPScaledObjects and InterceptorRoutes and writes their annotations. It connects in its first call, like
+// kube.Client.
 //
 // All states that it reads and writes go to a cache, which Watch keeps up to date. Without Watch, each read is a
 // request.
 type Client struct {
 	api   *kube.Client
+	kind  kind
 	cache *kube.Cache[*object]
+	// routes is the Client for InterceptorRoutes, nil if this is it. It watches them from the first use on, so that a
+	// controller without such Rollouts needs neither the permission nor the CustomResourceDefinition.
+	routes *Client
+	used   chan struct{}
+	use    sync.Once
 }
 
 // NewClient returns a Client for the API server of config, which is called until it succeeds once.
 func NewClient(config func() (*rest.Config, error)) *Client {
-	return &Client{api: kube.NewClient(config), cache: kube.NewCache((*object).after)}
+	api := kube.NewClient(config)
+	made := func(kind kind) *Client {
+		return &Client{api: api, kind: kind, cache: kube.NewCache((*object).after), used: make(chan struct{})}
+	}
+	client := made(scaledObjectKind())
+	client.routes = made(routeKind())
+	return client
 }
 
-// Watch keeps the Client's cache up to date until ctx ends, by a watch of all HTTPScaledObjects. While the watch is
-// down, each read is a request. It must be called once.
+// markUsed starts the watch of InterceptorRoutes.
+func (c *Client) markUsed() { c.use.Do(func() { close(c.used) }) }
+
+// Watch keeps the Client's cache up to date until ctx ends, by a watch of all HTTPScaledObjects, and of all
+// InterceptorRoutes once a Rollout names one. While a watch is down, each read is a request. It must be called once.
 func (c *Client) Watch(ctx context.Context, log *slog.Logger) {
+	var watches sync.WaitGroup
+	watches.Go(func() { c.follow(ctx, log) })
+	watches.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-c.routes.used:
+			c.routes.follow(ctx, log)
+		}
+	})
+	watches.Wait()
+}
+
+// follow watches all objects of the kind until ctx ends.
+func (c *Client) follow(ctx context.Context, log *slog.Logger) {
 	c.cache.Follow(ctx, kube.Source[*object]{
 		Client: c.api,
 		Path: func(context.Context) ([]string, error) {
-			return []string{"apis", httpv1alpha1.Group, httpv1alpha1.Version, httpv1alpha1.Resource}, nil
+			return []string{"apis", httpv1alpha1.Group, c.kind.version, c.kind.resource}, nil
 		},
-		Decode: parseObject,
-		Title:  "HTTPScaledObjects", Fallback: kube.ReadPerCall,
+		Decode: c.kind.parse,
+		Title:  c.kind.name + "s", Fallback: kube.ReadPerCall,
 		Fixes: kube.Fixes{
-			NotFound: "install the CustomResourceDefinition httpscaledobjects.http.keda.sh",
-			Forbidden: "allow the controller's ServiceAccount to list and watch httpscaledobjects in all namespaces: apply " +
-				"the ClusterRole " +
-				"argo-rollouts-kedify-http",
+			NotFound: "install the CustomResourceDefinition " + c.kind.crd(),
+			Forbidden: "allow the controller's ServiceAccount to list and watch " + c.kind.resource + " in all namespaces: " +
+				"apply the ClusterRole argo-rollouts-kedify-http",
 		},
 	}, log)
 }
 
-// path returns the API path of an HTTPScaledObject, or of those of a namespace if name.Name is empty.
-func path(name types.NamespacedName) []string {
-	segments := []string{
-		"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", name.Namespace,
-		httpv1alpha1.Resource,
-	}
-	if name.Name != "" {
-		segments = append(segments, name.Name)
-	}
-	return segments
-}
-
 // getLive reads one object from the API server, not from the cache.
 func (c *Client) getLive(ctx context.Context, name types.NamespacedName) (*object, error) {
-	return c.decode(c.api.Do(ctx, kube.Request{Path: path(name)}))
+	return c.decode(c.api.Do(ctx, kube.Request{Path: c.kind.path(name)}))
 }
 
 // list reads the objects of a namespace from the API server.
@@ -79,7 +97,7 @@ func (c *Client) list(ctx context.Context, namespace string) (objects []*object,
 		var all struct {
 			Items []json.RawMessage `json:"items"`
 		}
-		body, err := c.api.Do(ctx, kube.Request{Path: path(types.NamespacedName{Namespace: namespace})})
+		body, err := c.api.Do(ctx, kube.Request{Path: c.kind.path(types.NamespacedName{Namespace: namespace})})
 		if err == nil {
 			err = json.Unmarshal(body, &all)
 		}
@@ -96,12 +114,12 @@ func (c *Client) list(ctx context.Context, namespace string) (objects []*object,
 	return objects, err
 }
 
-// decode parses an HTTPScaledObject in a response of the API server and adds it to the cache.
+// decode parses an object in a response of the API server and adds it to the cache.
 func (c *Client) decode(document []byte, err error) (*object, error) {
 	if err != nil {
 		return nil, err
 	}
-	live, err := parseObject(document)
+	live, err := c.kind.parse(document)
 	if err != nil {
 		return nil, err
 	}
@@ -124,11 +142,11 @@ func (c *Client) patchAnnotations(ctx context.Context, read *object, annotations
 		return err
 	}
 	_, err = c.decode(c.api.Do(ctx, kube.Request{
-		Verb: http.MethodPatch, Path: path(read.name), Query: map[string]string{"fieldManager": FieldManager},
+		Verb: http.MethodPatch, Path: c.kind.path(read.name), Query: map[string]string{"fieldManager": FieldManager},
 		ContentType: string(types.JSONPatchType), Body: patch,
 	}))
 	if isPatchTestFailure(err) {
-		resource := schema.GroupResource{Group: httpv1alpha1.Group, Resource: httpv1alpha1.Resource}
+		resource := schema.GroupResource{Group: httpv1alpha1.Group, Resource: c.kind.resource}
 		return apierrors.NewConflict(resource, read.name.Name, fmt.Errorf("its annotations have been modified: %w", err))
 	}
 	return err

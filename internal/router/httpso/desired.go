@@ -9,11 +9,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
 )
 
-// desiredState is the requested state of one HTTPScaledObject.
+// desiredState is the requested state of one object.
 type desiredState struct {
-	rollout       string               // namespace/name, for messages
-	object        types.NamespacedName // the HTTPScaledObject
-	owner         owner                // the Rollout, for the owner mark
+	rollout       string // namespace/name, for messages
+	kind          kind
+	object        types.NamespacedName
+	owner         owner // the Rollout, for the owner mark
 	split         router.Split
 	setsWeights   bool                 // false leaves the weights as they are
 	managedRoutes []managedroute.Route // all header and mirror routes

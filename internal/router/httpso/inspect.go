@@ -10,16 +10,17 @@ import (
 )
 
 // ObjectOf returns the name of the HTTPScaledObject, in the Rollout's namespace, that rollout configures for this
-// router. It is for programs that inspect Rollouts; the error is that of the router's calls.
-func ObjectOf(rollout *v1alpha1.Rollout) (string, error) {
+// router, or that of the InterceptorRoute if isRoute is true. It is for programs that inspect Rollouts; the error is that
+// of the router's calls.
+func ObjectOf(rollout *v1alpha1.Rollout) (name string, isRoute bool, err error) {
 	chosen, err := settingsOf(rollout)
 	if err == nil {
 		err = chosen.stickinessErr
 	}
 	if err != nil {
-		return "", fmt.Errorf("rollout %q: %w", router.NameOf(rollout), err)
+		return "", false, fmt.Errorf("rollout %q: %w", router.NameOf(rollout), err)
 	}
-	return chosen.object, nil
+	return chosen.object, chosen.isRoute, nil
 }
 
 // OwnerOf parses the annotation weighted-backends-owner of an object in namespace; ok is false for a text that this

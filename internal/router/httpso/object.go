@@ -5,16 +5,17 @@ import (
 	"fmt"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// object is the part of an HTTPScaledObject that this router uses and caches. It is immutable.
+// object is the part of an HTTPScaledObject or an InterceptorRoute that this router uses and caches. It is immutable.
 type object struct {
 	name            types.NamespacedName
 	resourceVersion string
-	service         string // spec.scaleTargetRef.service
+	service         string // spec.scaleTargetRef.service, or spec.target.service of an InterceptorRoute
 	scaledObject    string // the ScaledObject with the trigger that the object belongs to; "" if there is none
 
 	// The annotations. The flags distinguish an empty annotation from a missing one.
@@ -27,6 +28,8 @@ type object struct {
 	hasStickiness       bool
 	owner               string // weighted-backends-owner
 	hasOwner            bool
+
+	notServed string // why the interceptor does not serve the object, "" unless an HTTPScaledObject has its name
 
 	report *httpv1alpha1.DataPlaneStatus // status.dataPlane, or what replaces it; nil if no interceptor has reported yet
 
@@ -81,6 +84,14 @@ func parseObject(document []byte) (*object, error) {
 	if err := json.Unmarshal(document, &from); err != nil {
 		return nil, fmt.Errorf("not an HTTPScaledObject: %w", err)
 	}
+	live := newObject(from.ObjectMeta)
+	live.service, live.scaledObject = from.Spec.ScaleTargetRef.Service, httpv1alpha1.ScaledObjectOf(&from)
+	live.report = httpv1alpha1.StatusOf(&from).DataPlane
+	return live, nil
+}
+
+// newObject returns an object with the annotations of its metadata, and with the report of the interceptor in them.
+func newObject(from metav1.ObjectMeta) *object {
 	weightedBackends, hasWeightedBackends := from.Annotations[httpv1alpha1.AnnotationWeightedBackends]
 	managedRoutes, hasManagedRoutes := from.Annotations[httpv1alpha1.AnnotationManagedRoutes]
 	stickiness, hasStickiness := from.Annotations[httpv1alpha1.AnnotationStickiness]
@@ -88,8 +99,6 @@ func parseObject(document []byte) (*object, error) {
 	return &object{
 		name:                types.NamespacedName{Namespace: from.Namespace, Name: from.Name},
 		resourceVersion:     from.ResourceVersion,
-		service:             from.Spec.ScaleTargetRef.Service,
-		scaledObject:        httpv1alpha1.ScaledObjectOf(&from),
 		hasAnnotations:      len(from.Annotations) > 0,
 		weightedBackends:    weightedBackends,
 		hasWeightedBackends: hasWeightedBackends,
@@ -99,6 +108,6 @@ func parseObject(document []byte) (*object, error) {
 		hasStickiness:       hasStickiness,
 		owner:               owner,
 		hasOwner:            hasOwner,
-		report:              httpv1alpha1.StatusOf(&from).DataPlane,
-	}, nil
+		report:              httpv1alpha1.StatusOf(&httpv1alpha1.HTTPScaledObject{ObjectMeta: from}).DataPlane,
+	}
 }

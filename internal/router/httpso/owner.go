@@ -13,7 +13,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
-// errOwned means that another Rollout owns the weights of an HTTPScaledObject.
+// errOwned means that another Rollout owns the weights of an object.
 var errOwned = errors.New("another Rollout already sets its weights")
 
 // maxOwnerLength is the maximum length of an owner mark in bytes.
@@ -66,11 +66,11 @@ func (t *target) checkOwner(ctx context.Context, live *object) error {
 	case isGone:
 		t.log.InfoContext(ctx, "overwriting the weights of a Rollout that no longer references the object", "rollout",
 			t.desired.rollout,
-			"httpScaledObject", live.name.String(), "former", other.rollout.String())
+			"object", t.String(), "former", other.rollout.String())
 		return nil
 	}
-	return fmt.Errorf("%w: rollout %q: give rollout %q an HTTPScaledObject of its own in %s.%s", errOwned, other.rollout,
-		t.desired.rollout, configField, objectKey)
+	return fmt.Errorf("%w: rollout %q: give rollout %q an %s of its own in %s.%s", errOwned, other.rollout,
+		t.desired.rollout, t.desired.kind.name, configField, t.desired.kind.key)
 }
 
 // isReferencedBy reports whether rollout uses this router with live: it names live, or an object of the same
@@ -78,7 +78,7 @@ func (t *target) checkOwner(ctx context.Context, live *object) error {
 func (t *target) isReferencedBy(ctx context.Context, rollout *v1alpha1.Rollout, live *object) bool {
 	chosen, err := settingsOf(rollout)
 	switch {
-	case err != nil || rollout.Namespace != live.name.Namespace:
+	case err != nil || rollout.Namespace != live.name.Namespace || chosen.isRoute != (t.desired.kind.key == routeKey):
 		return false
 	case chosen.object == live.name.Name:
 		return true

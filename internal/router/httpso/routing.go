@@ -28,14 +28,18 @@ var _ router.Router = (*Router)(nil)
 // logs changed weights to log, at info level.
 func New(client *Client, interceptors types.NamespacedName, log *slog.Logger) *Router {
 	r := &routing{client: client, monitor: newLeaseMonitor(client.api, interceptors, log), log: log}
+	routes := &routing{client: client.routes, monitor: r.monitor, log: log}
+	r.kinds = []*routing{r, routes}
+	routes.kinds = r.kinds
 	return &Router{engine.New(engine.Routing[*object]{Type: Type, Configure: r.configure}, client.api, FieldManager, log)}
 }
 
-// routing is the state that all calls share.
+// routing is the state that all calls for one kind of object share.
 type routing struct {
 	client  *Client
 	monitor *leaseMonitor
 	log     *slog.Logger
+	kinds   []*routing // of HTTPScaledObjects and of InterceptorRoutes
 }
 
 // configure returns the routing as rollout configures it.
@@ -43,6 +47,10 @@ func (r *routing) configure(rollout *v1alpha1.Rollout) (engine.Configuration[*ob
 	chosen, err := settingsOf(rollout)
 	if err != nil {
 		return nil, err
+	}
+	if chosen.isRoute {
+		r = r.kinds[1]
+		r.client.markUsed()
 	}
 	return &configuration{routing: r, settings: chosen}, nil
 }
@@ -58,7 +66,7 @@ type configuration struct {
 func (c *configuration) Common() engine.Settings { return c.settings.Settings }
 
 // Targets returns the HTTPScaledObject in the Rollout's configuration and those of the other triggers of the same
-// ScaledObject. It returns none for a request without weights if no step has header or mirror routes.
+// ScaledObject, or the InterceptorRoute. It returns none for a request without weights if no step has header or mirror routes.
 func (c *configuration) Targets(ctx context.Context, request engine.Request) ([]engine.Target[*object], error) {
 	if !request.SetsWeights && !router.HasManagedRouteSteps(request.Rollout) {
 		return nil, nil
@@ -85,15 +93,17 @@ func (c *configuration) Targets(ctx context.Context, request engine.Request) ([]
 	return targets, configured.Explain(err)
 }
 
-// OwnedTargets returns the HTTPScaledObjects with weights and the owner mark of the Rollout.
+// OwnedTargets returns the objects of all kinds with weights and the owner mark of the Rollout.
 func (r *routing) OwnedTargets(request engine.Request) []engine.Target[*object] {
-	objects, current := r.client.cache.ByIndexKey(request.Name())
-	if !current {
-		return nil
-	}
-	targets := make([]engine.Target[*object], 0, len(objects))
-	for _, marked := range objects {
-		targets = append(targets, r.target(request, marked.name))
+	var targets []engine.Target[*object]
+	for _, ofKind := range r.kinds {
+		objects, current := ofKind.client.cache.ByIndexKey(request.Name())
+		if !current {
+			continue
+		}
+		for _, marked := range objects {
+			targets = append(targets, ofKind.target(request, marked.name))
+		}
 	}
 	return targets
 }
@@ -111,7 +121,7 @@ func (c *configuration) target(request engine.Request, name types.NamespacedName
 // target returns the object of that name, bound to request, without stickiness.
 func (r *routing) target(request engine.Request, name types.NamespacedName) *target {
 	return &target{routing: r, desired: desiredState{
-		rollout: request.Name(), object: name, owner: ownerOf(request.Rollout),
+		rollout: request.Name(), kind: r.client.kind, object: name, owner: ownerOf(request.Rollout),
 		split: request.Split, setsWeights: request.SetsWeights, managedRoutes: request.ManagedRoutes,
 		endsCanary: request.EndsCanary(),
 	}}

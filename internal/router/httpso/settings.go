@@ -18,8 +18,9 @@ import (
 const (
 	// configField is the field of a Rollout that configures this router, as messages name it.
 	configField = `spec.strategy.canary.trafficRouting.plugins["` + Type + `"]`
-	// objectKey is the name of an HTTPScaledObject in the Rollout's namespace. Required.
-	objectKey = "httpScaledObjectName"
+	// objectKey is the name of an HTTPScaledObject in the Rollout's namespace, and routeKey that of an InterceptorRoute.
+	// One of them is required.
+	objectKey, routeKey = "httpScaledObjectName", "interceptorRoute"
 	// verifyKey decides whether a weight counts as verified only after the proxies have ACKed it. Default true.
 	verifyKey = "verifyDataPlane"
 	// stickinessKey decides which version receives the requests of a client. Default: each request is decided on its own.
@@ -30,7 +31,8 @@ const (
 type settings struct {
 	engine.Settings
 
-	object     string // name of the HTTPScaledObject
+	object     string // name of the HTTPScaledObject or InterceptorRoute
+	isRoute    bool   // the object is an InterceptorRoute
 	stickiness affinity.Key
 	// stickinessErr is the error of stickinessKey. It concerns only requests that raise a weight: see target.Plan.
 	stickinessErr error
@@ -48,7 +50,7 @@ func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
 	for _, key := range slices.Sorted(maps.Keys(config)) {
 		var err error
 		switch key {
-		case objectKey: // required, so parsed below
+		case objectKey, routeKey: // parsed below
 		case verifyKey:
 			chosen.VerifyDataPlane, err = parseBool(config, key)
 		case engine.SafePromotionKey:
@@ -62,21 +64,36 @@ func settingsOf(rollout *v1alpha1.Rollout) (settings, error) {
 		case stickinessKey:
 			chosen.stickiness, chosen.stickinessErr = parseStickiness(config[key])
 		default:
-			err = fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s, %s, %s, %s, %s and %s", configField,
-				key, objectKey, engine.ImmediateAbortKey, engine.LimitWeightKey, engine.SafePromotionKey, stickinessKey, verifyKey)
+			err = fmt.Errorf("%s has the unknown key %.80q: remove it, the keys are %s, %s, %s, %s, %s, %s and %s", configField,
+				key, objectKey, engine.ImmediateAbortKey, routeKey, engine.LimitWeightKey, engine.SafePromotionKey, stickinessKey,
+				verifyKey)
 		}
 		if err != nil {
 			return settings{}, err
 		}
 	}
-	if err := json.Unmarshal(config[objectKey], &chosen.object); err != nil || chosen.object == "" {
-		return settings{}, fmt.Errorf("%s.%s is missing or not a name: %s", configField, objectKey, fix)
+	return chosen, chosen.setObject(config, fix)
+}
+
+// setObject parses the name of the object. fix is the fix for a missing name.
+func (s *settings) setObject(config map[string]json.RawMessage, fix string) error {
+	_, hasObject := config[objectKey]
+	key := objectKey
+	if _, s.isRoute = config[routeKey]; s.isRoute {
+		key = routeKey
+		fix = "write the name of an InterceptorRoute in the Rollout's namespace there"
 	}
-	if problems := validation.IsDNS1123Subdomain(chosen.object); len(problems) > 0 {
-		return settings{}, fmt.Errorf("%s.%s is %.80q, which cannot be an object's name: %s", configField, objectKey,
-			chosen.object, strings.Join(problems, "; "))
+	if s.isRoute && hasObject {
+		return fmt.Errorf("%s has both %s and %s: remove one", configField, objectKey, routeKey)
 	}
-	return chosen, nil
+	if err := json.Unmarshal(config[key], &s.object); err != nil || s.object == "" {
+		return fmt.Errorf("%s.%s is missing or not a name: %s", configField, key, fix)
+	}
+	if problems := validation.IsDNS1123Subdomain(s.object); len(problems) > 0 {
+		return fmt.Errorf("%s.%s is %.80q, which cannot be an object's name: %s", configField, key, s.object,
+			strings.Join(problems, "; "))
+	}
+	return nil
 }
 
 // parseStickiness parses the key stickiness, whose value is that of the annotation.

@@ -194,7 +194,7 @@ func TestInvalidStickinessWritesNothing(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), field) || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error is\n%v, want\n%s…%s", err, field, test.want)
 			}
-			_, err = httpso.ObjectOf(rollout)
+			_, _, err = httpso.ObjectOf(rollout)
 			if err == nil || !strings.HasPrefix(err.Error(), `rollout "shop/web": `+field) {
 				t.Errorf("ObjectOf: error is\n%v, want\n%s", err, field)
 			}

@@ -26,12 +26,12 @@ const (
 	staleReportTimeout = 5 * time.Second
 )
 
-// errDiffers means that an HTTPScaledObject does not have the requested annotations.
+// errDiffers means that an object does not have the requested annotations.
 var errDiffers = errors.New("the annotation " + httpv1alpha1.AnnotationWeightedBackends + ", " +
 	httpv1alpha1.AnnotationManagedRoutes + " or " + httpv1alpha1.AnnotationStickiness +
 	" differs from what the router wrote")
 
-// target is an HTTPScaledObject, bound to a request.
+// target is an object, bound to a request.
 type target struct {
 	*routing
 
@@ -45,7 +45,7 @@ var (
 )
 
 // String returns the object's kind and name.
-func (t *target) String() string { return fmt.Sprintf("HTTPScaledObject %q", t.desired.object) }
+func (t *target) String() string { return fmt.Sprintf("%s %q", t.desired.kind.name, t.desired.object) }
 
 // Get returns the object from the cache if that is up to date, otherwise from the API server.
 func (t *target) Get(ctx context.Context) (live *object, cached bool, err error) {
@@ -159,6 +159,8 @@ func reportedState(live *object, isMaintained bool) (engine.DataPlaneState, stri
 		return engine.Unknown, "no interceptor has reported on it"
 	}
 	switch ready, acked := report.Proxies.Ready, report.Proxies.Acked; {
+	case live.notServed != "":
+		return engine.NotApplied, live.notServed
 	case ready == 0:
 		return engine.Unknown, "no proxy is Ready"
 	case !isReportOf(live, isMaintained):
@@ -187,14 +189,14 @@ func isReportOf(live *object, isMaintained bool) bool {
 // AcceptUnverified accepts the full canary weight if a running interceptor has reported on this annotation that no proxy
 // is Ready, for noProxyTimeout. Any other report does not show that: the interceptor may be unable to write a new one.
 func (t *target) AcceptUnverified(live *object, wait engine.Wait) (engine.UnverifiedReason, bool) {
-	isCurrent := t.monitor.last() == interceptorAlive && isReportOf(live, true)
+	isCurrent := t.monitor.last() == interceptorAlive && isReportOf(live, true) && live.notServed == ""
 	if !wait.IsFullCanary || !isCurrent || live.report.Proxies.Ready > 0 || wait.Elapsed < noProxyTimeout {
 		return engine.UnverifiedReason{}, false
 	}
-	return engine.UnverifiedReason{Reason: "DataPlaneNotVerified", Message: fmt.Sprintf("HTTPScaledObject %q has had no "+
+	return engine.UnverifiedReason{Reason: "DataPlaneNotVerified", Message: fmt.Sprintf("%s has had no "+
 		"Ready proxy for %v: the full "+
 		"canary weight counts as verified by its annotation alone; check the kedify-proxy of namespace %q",
-		t.desired.object, noProxyTimeout, t.desired.object.Namespace)}, true
+		t, noProxyTimeout, t.desired.object.Namespace)}, true
 }
 
 // HasCanaryTraffic reports whether the annotation is this Rollout's and gives weight to a Service other than the stable
@@ -255,10 +257,9 @@ func (t *target) Explain(err error) error {
 		return nil
 	}
 	return kube.Explain(fmt.Sprintf("%s of rollout %q", t, t.desired.rollout), err, kube.Fixes{
-		NotFound: fmt.Sprintf("create it (and install the CustomResourceDefinition httpscaledobjects.http.keda.sh if it is "+
-			"missing), or correct %s.%s", configField, objectKey),
-		Forbidden: "allow the controller's ServiceAccount to get and patch httpscaledobjects: apply the ClusterRole and " +
-			"ClusterRoleBinding " +
-			"argo-rollouts-kedify-http",
+		NotFound: fmt.Sprintf("create it (and install the CustomResourceDefinition %s if it is missing), or correct %s.%s",
+			t.desired.kind.crd(), configField, t.desired.kind.key),
+		Forbidden: "allow the controller's ServiceAccount to get and patch " + t.desired.kind.resource + ": apply the " +
+			"ClusterRole and ClusterRoleBinding argo-rollouts-kedify-http",
 	})
 }

@@ -1,4 +1,4 @@
-// Package canary watches HTTPScaledObjects and Rollouts, and reports which targets have a canary in progress.
+// Package canary watches HTTPScaledObjects, InterceptorRoutes and Rollouts, and reports which targets have a canary in progress.
 //
 // A Rollout without replicas still goes through its timed steps, and would promote a version that has received no
 // request. So the target keeps a replica while a canary is in progress.
@@ -10,12 +10,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler"
 )
@@ -35,6 +38,7 @@ var ErrUnknown = errors.New("canary state is unknown")
 type Watcher struct {
 	api      *kube.Client
 	objects  *kube.Cache[*object]
+	routes   *kube.Cache[*object] // InterceptorRoutes
 	rollouts *kube.Cache[*rollout]
 }
 
@@ -43,24 +47,30 @@ func New(config func() (*rest.Config, error)) *Watcher {
 	return &Watcher{
 		api:      kube.NewClient(config),
 		objects:  kube.NewCache[*object](nil),
+		routes:   kube.NewCache[*object](nil),
 		rollouts: kube.NewCache[*rollout](nil),
 	}
 }
 
 // Run watches until ctx ends. It logs a watch that fails, and retries it.
 func (w *Watcher) Run(ctx context.Context, logger *slog.Logger) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	var watches sync.WaitGroup
+	watches.Go(func() {
+		source := sourceOf[*object](w.api, "InterceptorRoutes", httpv1beta1.Group, httpv1beta1.Version, httpv1beta1.Resource)
+		source.Fallback += " whose trigger names an InterceptorRoute"
+		source.IsOptional = true
+		w.routes.Follow(ctx, source, logger)
+	})
+	watches.Go(func() {
 		source := sourceOf[*rollout](w.api, "Rollouts", rolloutGroup, rolloutVersion, rolloutResource)
 		source.Fallback += " whose target is a Rollout"
 		source.Fixes.NotFound = "not needed without Argo Rollouts; otherwise " + source.Fixes.NotFound
 		source.IsOptional = true
 		w.rollouts.Follow(ctx, source, logger)
-	}()
+	})
 	w.objects.Follow(ctx, sourceOf[*object](w.api, "HTTPScaledObjects",
 		httpv1alpha1.Group, httpv1alpha1.Version, httpv1alpha1.Resource), logger)
-	<-done
+	watches.Wait()
 	return nil
 }
 
@@ -87,15 +97,16 @@ func sourceOf[S interface {
 }
 
 // InProgress reports whether the target of an HTTPScaledObject has a canary in progress: the object splits its requests
-// between Services, or its target is a Rollout that is neither fully promoted nor aborted. It is always false if the
-// annotation AnnotationKeepActive is "false". The error is ErrUnknown or scaler.ErrNoObject.
+// between Services, or its target is a Rollout that is neither fully promoted nor aborted. Without an HTTPScaledObject of
+// that name, the same is true of an InterceptorRoute. Its target is a Rollout that names it for router kedify/http. It
+// is always false if the annotation AnnotationKeepActive is "false". The error is ErrUnknown or scaler.ErrNoObject.
 func (w *Watcher) InProgress(name types.NamespacedName) (bool, error) {
 	object, isKnown, isSynced := w.objects.Get(name)
 	if !isSynced {
 		return false, fmt.Errorf("%w: HTTPScaledObjects cannot be watched", ErrUnknown)
 	}
 	if !isKnown {
-		return false, scaler.ErrNoObject
+		return w.isRouteInProgress(name)
 	}
 	if object.Metadata.Annotations[httpv1alpha1.AnnotationKeepActive] == "false" {
 		return false, nil
@@ -114,13 +125,45 @@ func (w *Watcher) InProgress(name types.NamespacedName) (bool, error) {
 	return isKnown && state.isInProgress(), nil
 }
 
-// Changes returns channels that are closed when the HTTPScaledObject, or the Rollout that is its target, changes. The
-// second is nil if the target is no Rollout.
+// isRouteInProgress is InProgress for an InterceptorRoute.
+func (w *Watcher) isRouteInProgress(name types.NamespacedName) (bool, error) {
+	route, isKnown, isSynced := w.routes.Get(name)
+	if !isKnown {
+		return false, scaler.ErrNoObject
+	}
+	if !isSynced {
+		return false, fmt.Errorf("%w: InterceptorRoutes cannot be watched", ErrUnknown)
+	}
+	if route.Metadata.Annotations[httpv1alpha1.AnnotationKeepActive] == "false" {
+		return false, nil
+	}
+	if route.Metadata.Annotations[httpv1alpha1.AnnotationWeightedBackends] != "" {
+		return true, nil
+	}
+	targets, isSynced := w.rollouts.ByIndexKey(name.String())
+	if !isSynced {
+		return false, fmt.Errorf("%w: Rollouts cannot be watched", ErrUnknown)
+	}
+	return slices.ContainsFunc(targets, (*rollout).isInProgress), nil
+}
+
+// Changes returns channels that are closed when the HTTPScaledObject, or the Rollout that is its target, changes, and the
+// same for an InterceptorRoute. The second is nil if the target is no Rollout. A Rollout that begins to name an
+// InterceptorRoute changes the latter when it sets a weight.
 func (w *Watcher) Changes(name types.NamespacedName) (changed [2]<-chan struct{}) {
 	changed[0] = w.objects.Changed(name)
 	if object, isKnown, _ := w.objects.Get(name); isKnown {
 		if target, isRollout := object.rollout(); isRollout {
 			changed[1] = w.rollouts.Changed(target)
+		}
+		return changed
+	}
+	changed[1] = w.routes.Changed(name)
+	if _, isKnown, _ := w.routes.Get(name); isKnown {
+		changed[0] = changed[1]
+		targets, _ := w.rollouts.ByIndexKey(name.String())
+		if changed[1] = nil; len(targets) > 0 {
+			changed[1] = w.rollouts.Changed(targets[0].Name())
 		}
 	}
 	return changed
@@ -183,10 +226,36 @@ func (o *object) rollout() (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: o.Metadata.Namespace, Name: target.Name}, isRollout
 }
 
+// routerConfig is the part of the configuration of router kedify/http that the Watcher reads. An invalid configuration
+// has the zero value: the Rollout is decoded regardless.
+type routerConfig struct{ interceptorRoute string }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *routerConfig) UnmarshalJSON(raw []byte) error {
+	var config struct {
+		InterceptorRoute string `json:"interceptorRoute"`
+	}
+	if json.Unmarshal(raw, &config) == nil {
+		c.interceptorRoute = config.InterceptorRoute
+	}
+	return nil
+}
+
 // rollout is the part of a Rollout that the Watcher reads.
 type rollout struct {
 	Metadata metadata `json:"metadata"`
-	Status   struct {
+	Spec     struct {
+		Strategy struct {
+			Canary struct {
+				TrafficRouting struct {
+					Plugins struct {
+						HTTP routerConfig `json:"kedify/http"`
+					} `json:"plugins"`
+				} `json:"trafficRouting"`
+			} `json:"canary"`
+		} `json:"strategy"`
+	} `json:"spec"`
+	Status struct {
 		// StableRS and CurrentPodHash are the pod-template-hashes of the stable version and of the Rollout's current
 		// template.
 		StableRS       string `json:"stableRS"`
@@ -202,6 +271,14 @@ func (r *rollout) Name() types.NamespacedName {
 
 // Version returns the resource version.
 func (r *rollout) Version() string { return r.Metadata.ResourceVersion }
+
+// IndexKeys returns the namespace and name of the InterceptorRoute that the Rollout names.
+func (r *rollout) IndexKeys() []string {
+	if name := r.Spec.Strategy.Canary.TrafficRouting.Plugins.HTTP.interceptorRoute; name != "" {
+		return []string{types.NamespacedName{Namespace: r.Metadata.Namespace, Name: name}.String()}
+	}
+	return nil
+}
 
 // isInProgress reports whether a version other than the stable one is being rolled out. The first version of a Rollout
 // has no stable one before it, and an aborted version does not progress until it is retried.

@@ -51,7 +51,14 @@ func watch(t *testing.T, objects, rollouts http.HandlerFunc) *canary.Watcher {
 // watchLogging is watch with a handler of the Watcher's log.
 func watchLogging(t *testing.T, handler slog.Handler, objects, rollouts http.HandlerFunc) *canary.Watcher {
 	t.Helper()
+	return watchAll(t, handler, objects, list(), rollouts)
+}
+
+// watchAll is watchLogging with InterceptorRoutes.
+func watchAll(t *testing.T, handler slog.Handler, objects, routes, rollouts http.HandlerFunc) *canary.Watcher {
+	t.Helper()
 	mux := http.NewServeMux()
+	mux.HandleFunc("/apis/http.keda.sh/v1beta1/interceptorroutes", routes)
 	mux.HandleFunc("/apis/http.keda.sh/v1alpha1/httpscaledobjects", objects)
 	mux.HandleFunc("/apis/argoproj.io/v1alpha1/rollouts", rollouts)
 	server := httptest.NewServer(mux)
@@ -178,8 +185,55 @@ func TestChanges(t *testing.T) {
 	if !inProgress(t, watcher, name) {
 		t.Error("requests are shared, and no canary is under way")
 	}
-	if none := watcher.Changes(types.NamespacedName{Namespace: "shop", Name: "absent"}); none[0] == nil || none[1] != nil {
+	if none := watcher.Changes(types.NamespacedName{Namespace: "shop", Name: "absent"}); none[0] == nil || none[1] == nil {
 		t.Errorf("of an object that does not exist: %v", none)
+	}
+}
+
+// TestInterceptorRouteInProgress: a Rollout that names an InterceptorRoute for the router is its target. An
+// HTTPScaledObject of the same name decides instead.
+func TestInterceptorRouteInProgress(t *testing.T) {
+	t.Parallel()
+	object := func(name, annotations string) string {
+		return fmt.Sprintf(`{"metadata": {"namespace": "shop", "name": %q, "resourceVersion": "1", "annotations": {%s}}}`,
+			name, annotations)
+	}
+	rollout := func(name, config, current string) string {
+		return fmt.Sprintf(`{"metadata": {"namespace": "shop", "name": %q, "resourceVersion": "1"}, "spec": {"strategy": {"canary":
+			{"trafficRouting": {"plugins": {"kedify/http": %s}}}}}, "status": {"stableRS": "a", "currentPodHash": %q}}`,
+			name, config, current)
+	}
+	watcher := watchAll(t, slog.DiscardHandler,
+		list(object("both", "")),
+		list(object("both", `"http.kedify.io/weighted-backends": "x"`), object("split", `"http.kedify.io/weighted-backends": "x"`),
+			object("rolling", ""), object("off", `"http.kedify.io/keep-active-during-canary": "false"`), object("stable", ""),
+			object("unnamed", "")),
+		list(rollout("one", `{"interceptorRoute": "rolling"}`, "b"), rollout("two", `{"interceptorRoute": "off"}`, "b"),
+			rollout("three", `{"interceptorRoute": "stable"}`, "a"), rollout("invalid", `{"interceptorRoute": 1}`, "b"),
+			rollout("text", `"interceptorRoute"`, "b")))
+	for name, want := range map[string]bool{
+		"both": false, "split": true, "rolling": true, "off": false, "stable": false, "unnamed": false,
+	} {
+		if got := inProgress(t, watcher, types.NamespacedName{Namespace: "shop", Name: name}); got != want {
+			t.Errorf("%s: a canary is in progress: %v, want %v", name, got, want)
+		}
+		if changes := watcher.Changes(types.NamespacedName{Namespace: "shop", Name: name}); changes[0] == nil {
+			t.Errorf("%s: no channel of changes", name)
+		}
+	}
+}
+
+// TestWithoutInterceptorRoutes has a cluster without their CustomResourceDefinition: nothing else depends on it.
+func TestWithoutInterceptorRoutes(t *testing.T) {
+	t.Parallel()
+	const object = `{"metadata": {"namespace": "shop", "name": "web", "resourceVersion": "1"}}`
+	watcher := watchAll(t, slog.DiscardHandler, list(object), http.NotFound, list())
+	if inProgress(t, watcher, types.NamespacedName{Namespace: "shop", Name: "web"}) {
+		t.Error("a canary is in progress")
+	}
+	absent := types.NamespacedName{Namespace: "shop", Name: "absent"}
+	if _, err := watcher.InProgress(absent); !errors.Is(err, scaler.ErrNoObject) {
+		t.Errorf("an object that does not exist: %v", err)
 	}
 }
 

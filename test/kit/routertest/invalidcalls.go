@@ -243,7 +243,7 @@ func invalidConfigurations() []InvalidCall {
 		{
 			Name: "an unknown key", Config: `{"httpScaledObjectName":"web","namespace":"b"}`, Weight: 20, After: "=",
 			Want: `rollout "shop/web": ` + configField + ` has the unknown key "namespace": remove it, the keys are ` +
-				`httpScaledObjectName, immediateAbort, limitWeightToReadyPods, safePromotion, stickiness and ` +
+				`httpScaledObjectName, immediateAbort, interceptorRoute, limitWeightToReadyPods, safePromotion, stickiness and ` +
 				`verifyDataPlane`,
 		},
 		{

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
@@ -315,6 +316,21 @@ func (r *Reader) httpScaledObjects(ctx context.Context, cluster *facts.Facts) (e
 				Name:      object.Name,
 			}] = facts.Owner{Rollout: rollout, UID: uid}
 		}
+	}
+	return errors.Join(err, r.interceptorRoutes(ctx, cluster))
+}
+
+// interceptorRoutes reads the InterceptorRoutes if a Rollout references one: most installations have none, and users
+// without the permission to list them.
+func (r *Reader) interceptorRoutes(ctx context.Context, cluster *facts.Facts) error {
+	cluster.InterceptorRoutes = nil
+	if !slices.ContainsFunc(cluster.Rollouts, func(r facts.Rollout) bool { return r.InterceptorRoute != "" }) {
+		return nil
+	}
+	version := httpv1beta1.SchemeGroupVersion.String()
+	routes, err := list[httpv1beta1.InterceptorRoute](ctx, r, version, httpv1beta1.Resource, r.namespace, "")
+	for i := range routes {
+		cluster.InterceptorRoutes = append(cluster.InterceptorRoutes, facts.NewInterceptorRoute(&routes[i]))
 	}
 	return err
 }

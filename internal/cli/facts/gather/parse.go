@@ -15,7 +15,12 @@ func ParseRollout(rollout *v1alpha1.Rollout) facts.Rollout {
 	split, err := router.SplitFor(rollout, 0, nil)
 	parsed.Stable, parsed.Canary, parsed.ServicesError = split.Stable.Service, split.Canary.Service, err
 	if parsed.Uses(facts.HTTPRouter) {
-		parsed.Object, parsed.ObjectError = httpso.ObjectOf(rollout)
+		name, isRoute, err := httpso.ObjectOf(rollout)
+		if parsed.ObjectError = err; isRoute {
+			parsed.InterceptorRoute = name
+		} else {
+			parsed.Object = name
+		}
 	}
 	if !parsed.Uses(facts.GatewayRouter) {
 		return parsed

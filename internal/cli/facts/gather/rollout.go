@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
@@ -52,9 +53,32 @@ func objectPath(name types.NamespacedName) []string {
 	}
 }
 
+func routePath(name types.NamespacedName) []string {
+	return []string{
+		"apis", httpv1beta1.Group, httpv1beta1.Version, "namespaces", name.Namespace,
+		httpv1beta1.Resource, name.Name,
+	}
+}
+
+// readInterceptorRoute reads the InterceptorRoute that a Rollout references.
+func (r *Reader) readInterceptorRoute(ctx context.Context, cluster *facts.Facts, rollout *facts.Rollout) error {
+	name := types.NamespacedName{Namespace: rollout.Namespace, Name: rollout.InterceptorRoute}
+	route, err := find[httpv1beta1.InterceptorRoute](ctx, r, routePath(name)...)
+	if err != nil {
+		return fmt.Errorf("InterceptorRoute %s: %w", name, err)
+	}
+	if route != nil {
+		cluster.InterceptorRoutes = []httpv1alpha1.HTTPScaledObject{facts.NewInterceptorRoute(route)}
+	}
+	return nil
+}
+
 // readObjects reads the HTTPScaledObject that a Rollout references or, if it belongs to a ScaledObject, all of the
 // namespace, including those of its other triggers.
 func (r *Reader) readObjects(ctx context.Context, cluster *facts.Facts, rollout *facts.Rollout) error {
+	if rollout.InterceptorRoute != "" {
+		return r.readInterceptorRoute(ctx, cluster, rollout)
+	}
 	if rollout.Object == "" {
 		return nil
 	}

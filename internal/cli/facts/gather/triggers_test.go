@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
@@ -75,5 +76,27 @@ func TestAllTriggersAreRead(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestInterceptorRouteIsRead: the Rollout references an InterceptorRoute, and not the HTTPScaledObject of that name.
+func TestInterceptorRouteIsRead(t *testing.T) {
+	t.Parallel()
+	server := responses{
+		"/rollouts/web": `{"metadata":{"name":"web","namespace":"shop"},"spec":{"strategy":{"canary":{"stableService":"stable",` +
+			`"canaryService":"canary","trafficRouting":{"plugins":{"kedify/http":{"interceptorRoute":"web"}}}}}}}`,
+		"/interceptorroutes/web": `{"metadata":{"namespace":"shop","name":"web"},"spec":{"target":{"service":"stable","port":80}}}`,
+		"/httpscaledobjects/web": `{"metadata":{"namespace":"shop","name":"web"}}`,
+	}
+	client := kube.NewClient(func() (*rest.Config, error) {
+		return &rest.Config{Host: "https://api.test", Transport: server, QPS: -1}, nil
+	})
+	cluster, err := gather.New(client, "shop").Rollout(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := cluster.ObjectsOf(&cluster.Rollouts[0])
+	if len(got) != 1 || facts.KindOf(got[0]) != "InterceptorRoute" || got[0].Spec.ScaleTargetRef.Service != "stable" {
+		t.Errorf("got %+v", got)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 )
@@ -137,6 +138,12 @@ func watchSources(cluster *facts.Facts, version func(facts.RouteName) string) []
 			Name:      rollout.Object,
 		}))
 	}
+	if rollout.InterceptorRoute != "" {
+		name := types.NamespacedName{Namespace: rollout.Namespace, Name: rollout.InterceptorRoute}
+		all = append(all, watchSource{
+			path: collection(routePath(name)), query: nameQuery(name.Name), decode: decodeInterceptorRoute,
+		})
+	}
 	for _, reference := range rollout.RouteNames {
 		if served := version(reference); served != "" {
 			path := []string{
@@ -184,8 +191,8 @@ func rolloutSource(rollout *facts.Rollout) watchSource {
 
 // references returns a text that identifies everything that a Rollout references.
 func references(rollout *facts.Rollout) string {
-	return fmt.Sprint(rollout.UID, rollout.Object, rollout.ObjectError, rollout.RouteNames, rollout.RoutesError,
-		serviceNames(rollout))
+	return fmt.Sprint(rollout.UID, rollout.Object, rollout.InterceptorRoute, rollout.ObjectError, rollout.RouteNames,
+		rollout.RoutesError, serviceNames(rollout))
 }
 
 // objectSource watches the HTTPScaledObject that the Rollout references or, if it belongs to a ScaledObject, all of the
@@ -213,6 +220,20 @@ func decodeObject() func(watch.EventType, []byte) change {
 			}
 			return nil
 		}
+	}
+}
+
+// decodeInterceptorRoute converts events of the InterceptorRoute.
+func decodeInterceptorRoute(kind watch.EventType, text []byte) change {
+	return func(cluster *facts.Facts) error {
+		var route httpv1beta1.InterceptorRoute
+		if err := json.Unmarshal(text, &route); err != nil {
+			return err
+		}
+		if cluster.InterceptorRoutes = nil; kind != watch.Deleted {
+			cluster.InterceptorRoutes = []httpv1alpha1.HTTPScaledObject{facts.NewInterceptorRoute(&route)}
+		}
+		return nil
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/config"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
@@ -20,7 +21,8 @@ type Component string
 
 // The components, in installation order.
 const (
-	// Interceptor is the control plane of the proxies, with the CustomResourceDefinition of HTTPScaledObjects.
+	// Interceptor is the control plane of the proxies, with the CustomResourceDefinitions of HTTPScaledObjects
+	// and InterceptorRoutes.
 	Interceptor Component = "interceptor"
 	// Proxy is the proxies of namespaces.
 	Proxy Component = "proxy"
@@ -30,10 +32,15 @@ const (
 	Agent Component = "agent"
 )
 
-const (
-	kindCRD    = "CustomResourceDefinition"
-	crdVersion = httpv1alpha1.Version
-)
+const kindCRD = "CustomResourceDefinition"
+
+// crdVersion returns the version that a CustomResourceDefinition must serve.
+func crdVersion(name string) string {
+	if name == httpv1beta1.Resource+"."+httpv1beta1.Group {
+		return httpv1beta1.Version
+	}
+	return httpv1alpha1.Version
+}
 
 // AnnotationPlugins is an annotation on the Pods of the controller: the SHA-256 hash, in hexadecimal digits, of the
 // list of plugins that they have read at startup.
@@ -47,8 +54,9 @@ func files(component Component) []string {
 	switch component {
 	case Interceptor:
 		return []string{
-			"crd/http.keda.sh_httpscaledobjects.yaml", "interceptor/rbac.yaml", "interceptor/tls.yaml",
-			"interceptor/pods.yaml", "interceptor/services.yaml", "interceptor/deployment.yaml",
+			"crd/http.keda.sh_httpscaledobjects.yaml", "crd/http.keda.sh_interceptorroutes.yaml",
+			"interceptor/rbac.yaml", "interceptor/tls.yaml", "interceptor/pods.yaml", "interceptor/services.yaml",
+			"interceptor/deployment.yaml",
 		}
 	case Proxy:
 		return []string{

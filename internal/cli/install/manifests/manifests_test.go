@@ -59,7 +59,7 @@ func TestObjectsAreOrdered(t *testing.T) {
 	want := strings.Fields(`
 ClusterRole:argo-rollouts-kedify-http ClusterRoleBinding:argo-rollouts-kedify-http
 ClusterRole:argo-rollouts-gateway-api ClusterRoleBinding:argo-rollouts-gateway-api
-CustomResourceDefinition:httpscaledobjects.http.keda.sh
+CustomResourceDefinition:httpscaledobjects.http.keda.sh CustomResourceDefinition:interceptorroutes.http.keda.sh
 ServiceAccount:keda/kedify-http-interceptor ClusterRole:kedify-http-interceptor ClusterRoleBinding:kedify-http-interceptor
 ClusterRole:kedify-http-interceptor-pages ClusterRoleBinding:kedify-http-interceptor-pages
 ClusterRole:kedify-http-interceptor-settings ClusterRoleBinding:kedify-http-interceptor-settings
@@ -191,6 +191,8 @@ func TestPlanRejectsForeignObjects(t *testing.T) {
 		APIVersion: "apiextensions.k8s.io/v1",
 		Kind:       "CustomResourceDefinition", Name: "one",
 	}}
+	routes := crd
+	routes.Name = "interceptorroutes.http.keda.sh"
 	for _, test := range []struct {
 		name    string
 		object  manifests.Object
@@ -215,6 +217,9 @@ func TestPlanRejectsForeignObjects(t *testing.T) {
 		{
 			"a CRD with the required version", crd, &manifests.Live{Served: []string{"v1beta1", "v1alpha1"}},
 			manifests.Keep, "",
+		},
+		{
+			"a CRD of InterceptorRoutes", routes, &manifests.Live{Served: []string{"v1beta1"}}, manifests.Keep, "",
 		},
 		{
 			"a CRD without the required version", crd, &manifests.Live{Served: []string{"v1beta1"}}, "",

@@ -125,7 +125,7 @@ func (o Object) Plan(live *Live) (Action, error) {
 		return Create, nil
 	case live.Labels[LabelManagedBy] == ManagedBy:
 		return Update, nil
-	case o.Kind == kindCRD && slices.Contains(live.Served, crdVersion):
+	case o.Kind == kindCRD && slices.Contains(live.Served, crdVersion(o.Name)):
 		return Keep, nil
 	}
 	return "", &ForeignError{Object: o.Reference, Owner: live.Labels[LabelManagedBy]}

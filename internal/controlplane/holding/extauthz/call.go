@@ -25,6 +25,8 @@ const (
 	messageLimit = 4 << 20
 	// maxPath is the longest path in bytes that can be that of health checks. Others are not kept while a request waits.
 	maxPath = 2 << 10
+	// maxAccept is the longest header Accept in bytes by which the body of a placeholder is selected.
+	maxAccept = 1 << 10
 )
 
 // Register adds the service to a server. It is described as a stream, so that a call is admitted before it is read.
@@ -118,6 +120,9 @@ func receive(stream grpc.ServerStream, request *holding.Request) error {
 	}
 	request.IsPageView = attributes.GetMethod() == http.MethodGet &&
 		strings.Contains(attributes.GetHeaders()["accept"], "text/html")
+	if accept := attributes.GetHeaders()["accept"]; len(accept) <= maxAccept {
+		request.Accept = strings.Clone(accept)
+	}
 	_ = stream.RecvMsg(new(authv3.CheckRequest)) // It ends the reservation of the call. There is no other one.
 	return nil
 }

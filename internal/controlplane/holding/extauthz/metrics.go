@@ -29,7 +29,7 @@ func newMetrics(registerer prometheus.Registerer, s *Server) (*metrics, error) {
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "requests_total",
 			Help: "Requests to workloads without ready endpoints, by outcome: served, passed (without waiting), " +
-				"canceled, deadline, failover, limit, paused, probe, waiting-page, unknown.",
+				"canceled, deadline, failover, limit, paused, placeholder, probe, waiting-page, unknown.",
 		}, []string{"outcome"}),
 		times: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "waiting_seconds",
@@ -40,7 +40,7 @@ func newMetrics(registerer prometheus.Registerer, s *Server) (*metrics, error) {
 	// Counters start at 0: Prometheus derives no increase from the first sample of a series.
 	for _, name := range []string{
 		outcomeServed, outcomePassed, outcomeCanceled, ReasonDeadline, ReasonFailover, ReasonLimit, ReasonPaused, ReasonProbe,
-		ReasonPage, ReasonUnknown,
+		ReasonPage, ReasonPlaceholder, ReasonUnknown,
 	} {
 		m.calls.WithLabelValues(name)
 	}
@@ -79,6 +79,8 @@ func (m *metrics) count(result outcome, waited time.Duration) {
 		name = ReasonProbe
 	case result.decision == holding.Page:
 		name = ReasonPage
+	case result.decision == holding.Placeholder:
+		name = ReasonPlaceholder
 	case result.decision == holding.Paused:
 		name = ReasonPaused
 	case result.decision == holding.Full:

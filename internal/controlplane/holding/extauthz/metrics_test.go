@@ -27,7 +27,7 @@ func TestCountersStartAtZero(t *testing.T) {
 	}
 	outcomes := samples.ByLabel(t, registry, "kedify_hold_requests_total", "outcome")
 	want := []string{
-		"canceled", "deadline", "failover", "limit", "passed", "paused", "probe", "served", "unknown", "waiting-page",
+		"canceled", "deadline", "failover", "limit", "passed", "paused", "placeholder", "probe", "served", "unknown", "waiting-page",
 	}
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(outcomes))); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)

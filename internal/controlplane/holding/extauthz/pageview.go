@@ -11,29 +11,38 @@ import (
 // browser with an open page counts all the time, and a closed page only briefly.
 const pageViewGrace = 12 * time.Second
 
-// pageView is a queued request without a waiting call: a browser shows the page and will retry.
+// pageView is a queued request without a waiting call: a client has received the page, or a placeholder, and may
+// retry.
 type pageView struct {
 	waiter holding.Waiter
 	expiry *time.Timer
 }
 
+// placeholderLifetime is how long a request that has received a placeholder counts as a queued request.
+const placeholderLifetime = 15 * time.Second
+
 // viewPage counts all browsers that show the page of a cluster at a proxy as one queued request, and returns the
 // Decision for the request. The caller holds the lock.
 func (s *Server) viewPage(request holding.Request, page page.Page) holding.Decision {
-	lifetime := page.RetryAfter + pageViewGrace
+	if !s.wake(request, page.RetryAfter+pageViewGrace) {
+		return holding.Full
+	}
+	return holding.Page
+}
+
+// wake counts all requests for a cluster at a proxy that were answered within a lifetime as one queued request. The
+// result is false if a limit of queued requests is reached. The caller holds the lock.
+func (s *Server) wake(request holding.Request, lifetime time.Duration) bool {
 	at := slot{request.Proxy, request.Cluster}
 	if view := s.pageViews[at]; view != nil && s.queue.Contains(view.waiter) {
 		view.expiry.Reset(lifetime)
-		return holding.Page
+		return true
 	}
-	request.IsPageView = false
 	before := s.queue.Workloads()
-	waiter, _, decision := s.queue.Enqueue(request)
-	if decision == holding.Full {
+	waiter, isQueued := s.queue.Add(request)
+	if !isQueued {
 		s.notifyOwner(request.Cluster, holding.Rejected)
-	}
-	if decision != holding.Wait {
-		return decision
+		return false
 	}
 	s.track(waiter, request.Cluster, before, nil)
 	if view := s.pageViews[at]; view != nil {
@@ -48,5 +57,5 @@ func (s *Server) viewPage(request holding.Request, page page.Page) holding.Decis
 			delete(s.pageViews, at)
 		}
 	})}
-	return holding.Page
+	return true
 }

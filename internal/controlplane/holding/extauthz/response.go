@@ -14,6 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/page"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
 const (
@@ -42,6 +43,8 @@ const (
 	ReasonProbe = translate.ReasonProbe
 	// ReasonPage means that the browser gets the waiting page.
 	ReasonPage = "waiting-page"
+	// ReasonPlaceholder means that the client gets the placeholder of the object.
+	ReasonPlaceholder = translate.ReasonPlaceholder
 )
 
 // response returns the response for an outcome. hasWaited is true if the request was queued.
@@ -54,6 +57,8 @@ func response(result outcome, hasWaited bool) *authv3.CheckResponse {
 			header(ReasonHeader, ReasonProbe), header("Content-Type", plainText), header("Cache-Control", "no-store"))
 	case result.decision == holding.Page:
 		return waitingPage(result.page)
+	case result.decision == holding.Placeholder:
+		return placeholder(*result.placeholder, result.accept)
 	case result.decision == holding.Paused:
 		return unavailable(ReasonPaused,
 			"scaled to zero, and autoscaling is paused\n")
@@ -106,6 +111,20 @@ func waitingPage(page page.Page) *authv3.CheckResponse {
 	return localReply(typev3.StatusCode(page.Status), page.Body,
 		header(ReasonHeader, ReasonPage), header("Content-Type", "text/html; charset=utf-8"),
 		header("Retry-After", strconv.Itoa(int(page.RetryAfter.Seconds()))), header("Cache-Control", "no-store"))
+}
+
+// placeholder returns a response by which the proxy answers with the placeholder of an object. accept is the header
+// Accept of the request.
+func placeholder(response model.StaticResponse, accept string) *authv3.CheckResponse {
+	body := response.BodyFor(accept)
+	var headers []*corev3.HeaderValueOption
+	for _, added := range translate.StaticHeaders(response, body, ReasonPlaceholder) {
+		headers = append(headers, header(added.Name, added.Value))
+	}
+	if response.Location != "" {
+		headers = append(headers, header("location", response.Location))
+	}
+	return localReply(typev3.StatusCode(response.Status), body.Text, headers...)
 }
 
 // localReply returns a response by which the proxy answers instead of forwarding the request.

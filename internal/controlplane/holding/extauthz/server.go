@@ -5,7 +5,8 @@
 // A call ends in one of these ways:
 //
 //   - The proxy has ACKed a ready endpoint: the request is released, and its response gets ColdStartHeader.
-//   - The proxy answers at once, or at the deadline: 503 with Retry-After and the reason, or 200 to a probe.
+//   - The proxy answers at once, or at the deadline: 503 with Retry-After and the reason, 200 to a probe, or the
+//     placeholder of the object.
 //   - At the deadline the request goes to the failover Service of the object.
 //   - The client disconnects: Envoy cancels the call, and the request is removed from the queue.
 //   - The proxy has connected to another replica, or this one stops: status Unavailable. Envoy then retries the call at
@@ -90,6 +91,9 @@ type outcome struct {
 	isMoved    bool // the proxy has no stream at this replica any more
 	decision   holding.Decision
 	page       page.Page // with the decision holding.Page
+	// placeholder is the response with the decision holding.Placeholder, and accept the header Accept of the request.
+	placeholder *model.StaticResponse
+	accept      string
 }
 
 // proxyPacer is the Pacer of a proxy. due is the timer of the next refill, nil while that runs.
@@ -248,10 +252,17 @@ func (s *Server) enqueueUnless(
 	before := s.queue.Workloads()
 	waiter, workload, decision := s.queue.Enqueue(request)
 	switch {
-	case decision == holding.Page && isServed:
+	case (decision == holding.Page || decision == holding.Placeholder) && isServed:
 		return 0, nil, holding.Workload{}, &outcome{isReleased: true}
 	case decision == holding.Page:
 		return 0, nil, holding.Workload{}, &outcome{decision: s.viewPage(request, *workload.Page), page: *workload.Page}
+	case decision == holding.Placeholder:
+		if !workload.IsPaused {
+			s.wake(request, placeholderLifetime)
+		}
+		return 0, nil, holding.Workload{}, &outcome{
+			decision: decision, placeholder: workload.Placeholder, accept: request.Accept,
+		}
 	case decision == holding.Full:
 		s.notifyOwner(request.Cluster, holding.Rejected)
 		return 0, nil, holding.Workload{}, &outcome{decision: decision}
