@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,7 +19,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 )
 
-// maker generates random Ingresses, HTTPRoutes and targets, similar enough to match.
+// maker generates random Ingresses, HTTPRoutes, VirtualServices and targets, similar enough to match.
 type maker struct {
 	*rand.Rand
 
@@ -177,7 +178,7 @@ func (m maker) targets() []autowire.Target {
 		made.IsProgrammed, made.IsShared = m.IntN(4) > 0, m.IntN(3) == 0
 		made.Certificate = autowire.Certificate(m.IntN(4))
 		if m.IntN(4) == 0 {
-			made.Kinds = made.Kinds[m.IntN(2):][:1]
+			made.Kinds = made.Kinds[m.IntN(3):][:1]
 		}
 		out = append(out, made)
 	}
@@ -190,8 +191,12 @@ func (m maker) targets() []autowire.Target {
 func (m maker) edit(seed uint64) func(map[string]any) {
 	return func(ingress map[string]any) {
 		m := maker{rand.New(rand.NewPCG(seed, 1)), false}
-		if ingress["kind"] != nil {
+		switch ingress["kind"] {
+		case "HTTPRoute":
 			m.editRoute(ingress)
+			return
+		case "VirtualService":
+			m.editVirtualService(ingress)
 			return
 		}
 		spec := ingress["spec"].(map[string]any)
@@ -299,8 +304,11 @@ func FuzzPlan(f *testing.F) {
 		w := newFixture(t)
 		for i := range 1 + m.IntN(3) {
 			object := m.ingress(fmt.Sprint("object", i))
-			if m.IntN(2) == 0 {
+			switch m.IntN(3) {
+			case 0:
 				object = m.httpRoute(fmt.Sprint("object", i))
+			case 1:
+				object = m.virtualService(fmt.Sprint("object", i))
 			}
 			text, err := json.Marshal(object)
 			if err != nil {
@@ -310,7 +318,7 @@ func FuzzPlan(f *testing.F) {
 		}
 		wanted := slices.Clone(w.stored)
 		for range 12 {
-			happens := m.one("targets", "proxy", "fleet", "grants", "time", "time", "restore", "rollout")
+			happens := m.one("targets", "proxy", "fleet", "grants", "time", "time", "restore", "rollout", "rules", "ports")
 			if !m.hasHandWritten && m.IntN(4) == 0 {
 				happens = "edit"
 			}
@@ -330,6 +338,14 @@ func FuzzPlan(f *testing.F) {
 				w.Now = w.Now.Add(time.Duration(m.IntN(100)) * time.Second)
 			case "rollout":
 				w.rollouts = []apis.Rollout{rollout(t, "team", m.one(`{httpRoute: object0}`, `{httpRoutes: [{name: object1}]}`, `{}`))}
+				w.rollouts[0].Spec.Strategy.Canary.TrafficRouting.Istio = &apis.IstioRouting{
+					VirtualServices: []apis.RoutedVirtualService{{Name: m.one("object0", "object1.team", "object0.other")}},
+				}
+			case "rules":
+				w.DestinationRules = m.destinationRules()
+			case "ports": // another port of Service cart, of which destinations without a port use the only one
+				ports := []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "admin", Port: 81}}
+				w.Services["cart"] = service("", ports[:1+m.IntN(2)]...)
 			case "edit":
 				i, edit := m.IntN(len(w.stored)), m.edit(m.Uint64())
 				w.stored[i], wanted[i] = edited(t, w.stored[i], edit), edited(t, wanted[i], edit)
@@ -367,7 +383,8 @@ func FuzzPlan(f *testing.F) {
 // fleet.
 func fleets(undo string) (own, elsewhere int) {
 	elsewhere = strings.Count(undo, `/namespace","value":"keda"}`)
-	return strings.Count(undo, `/name","value":"kedify-proxy"}`) - elsewhere, elsewhere
+	own = strings.Count(undo, `/name","value":"kedify-proxy"}`) + strings.Count(undo, `/host","value":"kedify-proxy`)
+	return own - elsewhere, elsewhere
 }
 
 // anyonesGrant allows HTTPRoutes of namespace team to reference all Services of the shared fleet.
@@ -382,7 +399,7 @@ func anyonesGrant(made time.Time) apis.ReferenceGrant {
 }
 
 // proxied counts the backends that reference the proxies.
-func proxied(text string) int { return strings.Count(text, `"kedify-proxy"`) }
+func proxied(text string) int { return strings.Count(text, `":"kedify-proxy`) }
 
 // restored returns an object after a tool applied its original, which keeps unknown annotations.
 func restored(t *testing.T, text, original string) string {

@@ -74,9 +74,11 @@ type ProxyReconciler struct {
 	CAChanged <-chan event.GenericEvent
 	// Namespaces are the namespaces in which proxies are installed; an empty list means all.
 	Namespaces []string
-	// IgnoreRoutes means that no Ingress and no HTTPRoute counts as a user of proxies, and that the agent needs no
-	// permission for them.
+	// IgnoreRoutes means that no Ingress, HTTPRoute and VirtualService counts as a user of proxies, and that the agent needs
+	// no permission for them.
 	IgnoreRoutes bool
+	// VirtualServices caches VirtualServices; nil means that there are none.
+	VirtualServices *VirtualServices
 	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute. SetupWithManager sets it.
 	IsInstalled func(schema.GroupVersionKind) bool
 	// StatusSchema is the schema of the status of HTTPScaledObjects, nil if it is unknown.
@@ -180,8 +182,8 @@ func (p *ProxyReconciler) autoscaler(ctx context.Context, namespace string) (*un
 	return scaled, nil
 }
 
-// isWired reports whether an Ingress or HTTPRoute has backends that the AutowireReconciler pointed at the proxies
-// of a namespace. HTTPRoutes of every namespace may reference the shared fleet.
+// isWired reports whether an Ingress, HTTPRoute or VirtualService has backends that the AutowireReconciler pointed at the
+// proxies of a namespace. HTTPRoutes of every namespace may reference the shared fleet.
 func (p *ProxyReconciler) isWired(ctx context.Context, namespace string) (bool, error) {
 	if p.IgnoreRoutes {
 		return false, nil
@@ -197,11 +199,17 @@ func (p *ProxyReconciler) isWired(ctx context.Context, namespace string) (bool, 
 	if err == nil && p.IsInstalled(apis.HTTPRouteKind()) {
 		err = p.Client.List(ctx, &routes, where...)
 	}
+	if err != nil {
+		return false, err
+	}
+	if isWired, err := p.VirtualServices.isWired(ctx, namespace); isWired || err != nil {
+		return isWired, err
+	}
 	isIngressWired := func(ingress networkingv1.Ingress) bool { return hasRestoreRecord(&ingress) }
 	return slices.ContainsFunc(ingresses.Items, isIngressWired) ||
 		slices.ContainsFunc(routes.Items, func(route apis.HTTPRoute) bool {
 			return hasRestoreRecord(&route) && slices.Contains(autowire.ProxyNamespaces(&route), namespace)
-		}), err
+		}), nil
 }
 
 // hasRestoreRecord reports whether an object has a restore record of the AutowireReconciler.
@@ -362,6 +370,10 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 		chosen = chosen.Watches(&networkingv1.Ingress{}, inside,
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
 	}
+	if !p.IgnoreRoutes && p.VirtualServices != nil {
+		chosen = chosen.WatchesRawSource(source.Channel(
+			p.VirtualServices.subscribe(), handler.EnqueueRequestsFromMapFunc(p.withVirtualService)))
+	}
 	running, err := chosen.
 		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, fleet, builder.WithPredicates(predicate.Funcs{UpdateFunc: needChanged})).
@@ -394,6 +406,15 @@ func (p *ProxyReconciler) wired(_ context.Context, object client.Object) []recon
 		return nil
 	}
 	return p.requests(autowire.ProxyNamespaces(route)...)
+}
+
+// withVirtualService returns the request for the namespace of a VirtualService, or, for an object without a name, the
+// requests for all namespaces with proxies.
+func (p *ProxyReconciler) withVirtualService(ctx context.Context, service client.Object) []reconcile.Request {
+	if service.GetName() == "" {
+		return p.withBootstrap(ctx, service)
+	}
+	return p.requests(service.GetNamespace())
 }
 
 // requests returns the requests for those of the namespaces in which proxies are installed.
