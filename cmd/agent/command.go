@@ -72,8 +72,8 @@ func newCommand(
 		Use:   program,
 		Short: "Create HTTPScaledObjects from the kedify-http triggers of ScaledObjects",
 		Long: `agent watches ScaledObjects, creates an HTTPScaledObject for each kedify-http trigger, installs
-kedify-proxy in each namespace that needs it, points the backends of Ingresses, HTTPRoutes and VirtualServices at it, and
-serves the webhook that makes an unmodified KEDA accept such triggers.
+kedify-proxy in each namespace that needs it, points the backends of Ingresses, HTTPRoutes and
+VirtualServices at it, and serves the webhook that makes an unmodified KEDA accept such triggers.
 
 The default of each flag can be set by an environment variable: ` + envPrefix + ` and the flag's
 name in upper case with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level.

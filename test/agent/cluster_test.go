@@ -24,6 +24,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/istio"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
@@ -116,7 +117,7 @@ func (c *cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	crds, err := istio(ctx)
+	crds, err := istio.CRDs(ctx, "../..")
 	if err != nil {
 		return err
 	}

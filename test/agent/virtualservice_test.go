@@ -1,7 +1,6 @@
 package agent_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,40 +16,13 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/istio"
 )
-
-// istio returns Istio's own CRDs of VirtualServices and DestinationRules, of the version of the embedded cluster.
-func istio(ctx context.Context) (crds []string, err error) {
-	folder, err := program.ModuleFolder(ctx, "../../localcluster/components/istio", "mod", "download", "-json",
-		"istio.io/api")
-	if err != nil {
-		return nil, err
-	}
-	all, err := os.ReadFile(filepath.Join(folder, "kubernetes", "customresourcedefinitions.gen.yaml"))
-	if err != nil {
-		return nil, err
-	}
-	for document := range strings.SplitSeq(string(all), "\n---\n") {
-		var crd struct{ Metadata struct{ Name string } }
-		if err := yaml.Unmarshal([]byte(document), &crd); err != nil {
-			return nil, fmt.Errorf("CRDs of Istio: %w", err)
-		}
-		switch crd.Metadata.Name {
-		case "virtualservices.networking.istio.io", "destinationrules.networking.istio.io":
-			crds = append(crds, document)
-		}
-	}
-	if len(crds) != 2 {
-		return nil, errors.New("CRDs of Istio: VirtualService or DestinationRule is missing")
-	}
-	return crds, nil
-}
 
 // installIstio applies Istio's CRDs.
 func installIstio(t *testing.T) {
 	t.Helper()
-	crds, err := istio(t.Context())
+	crds, err := istio.CRDs(t.Context(), "../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +235,7 @@ func TestIstioIsInstalledLater(t *testing.T) {
 	apply(t, team, shop(simple),
 		`{apiVersion: v1, kind: Service, metadata: {name: shop}, spec: {ports: [{name: http, port: 80}]}}`)
 	awaitParts(t, team, len(proxyParts))
-	slice(t, team)
+	endpoints := slice(t, team)
 	programmed(t, team, "shop")
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonNoMatchingBackend)
 
@@ -305,5 +277,6 @@ func TestIstioIsInstalledLater(t *testing.T) {
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
 	remove(t, scaledObject(team, "shop"))
 	awaitService(t, team, false)
+	remove(t, endpoints)
 	awaitParts(t, team, 0)
 }

@@ -9,8 +9,8 @@
 //   - Robustness: one object that does not decode makes the list of all objects unreadable. A field whose value
 //     the agent does not use is not decoded, and numbers have 64 bits as in the API server.
 //   - Exact comparison: HTTPRouteRule.Matches and VirtualServiceHTTP.Match are raw JSON. They identify a rule in the
-//     restore patch, which tests the stored value. Upstream types would drop the fields of newer or experimental CRDs, and empty ones, so
-//     the test would fail.
+//     restore patch, which tests the stored value. Upstream types would drop the fields of newer or experimental
+//     CRDs, and empty ones, so the test would fail.
 //   - Dependencies: the agent supports every Gateway API since 1.0 and links no module of KEDA, Argo Rollouts,
 //     the Gateway API or Istio.
 //

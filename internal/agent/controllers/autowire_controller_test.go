@@ -33,8 +33,8 @@ import (
 // errKilled stops an agent.
 var errKilled = errors.New("killed")
 
-// team is a namespace with two Ingresses, two HTTPRoutes and a VirtualService for one HTTPScaledObject, and an API server that stops the
-// agent at a write.
+// team is a namespace with two Ingresses, two HTTPRoutes and a VirtualService for one HTTPScaledObject, and an API server
+// that stops the agent at a write.
 type team struct {
 	api    client.Client
 	writes int // that are still done
