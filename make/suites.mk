@@ -108,13 +108,13 @@ test-zero: tools-cluster ## [root, 9 min] wake an app without replicas by reques
 test-tls: tools-cluster ## [root, 6 min] replace the certificate of the interceptor during a canary under load, next to proxies without TLS
 	$(call suite,tls,40m)
 
-# Which tests, as a pattern; the Ingress controller, traefik or contour; requests per second on each of the two paths.
+# Which tests, as a pattern; the Ingress controller, traefik or contour, or istio for a VirtualService; requests per second on each of the two paths.
 AUTOWIRE ?=
 INGRESS  ?= traefik
 RATE     ?=
 
 .PHONY: test-autowire
-test-autowire: tools-cluster ## [root, 20 min] autowire an Ingress and an HTTPRoute, and restore them, under load (AUTOWIRE=TestProxies INGRESS=contour RATE=250)
+test-autowire: tools-cluster ## [root, 20 min] autowire an Ingress and an HTTPRoute, and restore them, under load (AUTOWIRE=TestProxies INGRESS=contour RATE=250; INGRESS=istio for a VirtualService)
 	$(call suite,autowire,60m,AUTOWIRE_INGRESS=$(INGRESS) AUTOWIRE_RATE=$(RATE),$(AUTOWIRE))
 
 .PHONY: test-traffic

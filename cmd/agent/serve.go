@@ -157,10 +157,14 @@ func (p *process) runControllers(ctx context.Context) error {
 	if err := reconciler.SetupWithManager(ctx, p.manager); err != nil {
 		return err
 	}
-	if err := p.addProxyController(statusSchema); err != nil {
+	services, err := controllers.NewVirtualServices(p.manager, p.settings.namespaces)
+	if err != nil {
 		return err
 	}
-	if err := p.addAutowireController(statusSchema); err != nil {
+	if err := p.addProxyController(statusSchema, services); err != nil {
+		return err
+	}
+	if err := p.addAutowireController(statusSchema, services); err != nil {
 		return err
 	}
 	close(p.installed)
@@ -168,7 +172,9 @@ func (p *process) runControllers(ctx context.Context) error {
 }
 
 // addAutowireController adds the autowire controller, unless the agent neither wires nor restores backends.
-func (p *process) addAutowireController(statusSchema *crd.Published) error {
+func (p *process) addAutowireController(
+	statusSchema *crd.Published, services *controllers.VirtualServices,
+) error {
 	if !p.settings.accessesRoutes() {
 		return nil
 	}
@@ -183,13 +189,16 @@ func (p *process) addAutowireController(statusSchema *crd.Published) error {
 		SharedNamespace: p.settings.podNamespace,
 		Namespaces:      p.settings.namespaces,
 		ReadsGrantsOnly: !p.settings.referenceGrants,
+		VirtualServices: services,
 		StatusSchema:    statusSchema,
 	}
 	return autowirer.SetupWithManager(p.manager)
 }
 
 // addProxyController adds the proxy controller, unless it is disabled.
-func (p *process) addProxyController(statusSchema *crd.Published) error {
+func (p *process) addProxyController(
+	statusSchema *crd.Published, services *controllers.VirtualServices,
+) error {
 	if !p.settings.installProxies {
 		return nil
 	}
@@ -207,6 +216,8 @@ func (p *process) addProxyController(statusSchema *crd.Published) error {
 		Namespaces:   p.settings.namespaces,
 		IgnoreRoutes: !p.settings.accessesRoutes(),
 		StatusSchema: statusSchema,
+
+		VirtualServices: services,
 	}
 	if p.issuer != nil {
 		proxies.CA, proxies.CAChanged = p.issuer.CA, p.issuer.Changed

@@ -38,6 +38,7 @@ func TestPermissions(t *testing.T) {
 	awaitGone(t, team, "shop")
 	awaitParts(t, team, 0)
 	wiredNamespace(t, "rights-wired")
+	wiredService(t, "rights-mesh")
 
 	granted := permissions(t, manifests+"agent/rbac.yaml")
 	rare := []string{
@@ -46,6 +47,7 @@ func TestPermissions(t *testing.T) {
 		"create configmaps/kedify-http-interceptor-ca in keda", "patch events", "get scaledobjects.keda.sh",
 		"create scaledobjects.keda.sh/kedify-proxy",
 		"get ingresses.networking.k8s.io", "get httproutes.gateway.networking.k8s.io",
+		"get virtualservices.networking.istio.io",
 		// The API server requires this permission in addition to patch when an apply creates, and audits the patch.
 		"create httpscaledobjects.http.keda.sh",
 		"create deployments.apps/kedify-proxy", "create configmaps/kedify-proxy-bootstrap",
@@ -55,11 +57,12 @@ func TestPermissions(t *testing.T) {
 		"create services/kedify-proxy", "create services/kedify-proxy-admin",
 		"create poddisruptionbudgets.policy/kedify-proxy",
 	}
-	await.True(t, "the Lease is renewed, and Rollouts and kinds of the Gateway API are watched, which were installed later",
+	await.True(t, "the Lease is renewed, and kinds are watched that were installed later",
 		func() bool {
 			used := requested(t)
 			return used["update leases.coordination.k8s.io/kedify-http-agent in keda"] && used["watch rollouts.argoproj.io"] &&
-				used["watch httproutes.gateway.networking.k8s.io"] &&
+				used["watch httproutes.gateway.networking.k8s.io"] && used["watch virtualservices.networking.istio.io"] &&
+				used["watch destinationrules.networking.istio.io"] &&
 				used["watch backendtlspolicies.gateway.networking.k8s.io"] && used["watch referencegrants.gateway.networking.k8s.io in keda"]
 		})
 	used := requested(t)

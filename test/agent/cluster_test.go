@@ -24,6 +24,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/istio"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
@@ -75,7 +76,7 @@ func (c *cluster) end(code int) error {
 	return err
 }
 
-// install installs everything like a user, with KEDA, Argo Rollouts and the Gateway API after the agent.
+// install installs everything like a user, with KEDA, Argo Rollouts, the Gateway API and Istio's CRDs after the agent.
 func (c *cluster) install(ctx context.Context) error {
 	if os.Getenv(definitionsVariable) == "" {
 		return fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", definitionsVariable)
@@ -116,8 +117,12 @@ func (c *cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return apiserver.ApplyFiles(ctx, c.admin, "",
-		append(gatewayAPI(), filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...)
+	crds, err := istio.CRDs(ctx, "../..")
+	if err != nil {
+		return err
+	}
+	return errors.Join(apiserver.Apply(ctx, c.admin, "", crds...), apiserver.ApplyFiles(ctx, c.admin, "",
+		append(gatewayAPI(), filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...))
 }
 
 // gatewayAPI returns the files with the CRDs of HTTPRoutes, ReferenceGrants and BackendTLSPolicies.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/istio"
 )
 
 const (
@@ -92,6 +93,47 @@ func (b *bareCluster) wired(t *testing.T) {
 	}
 }
 
+// service is VirtualService shop.
+const service = "/apis/networking.istio.io/v1/namespaces/shop/virtualservices/shop"
+
+// wiredService installs Istio's CRDs, and creates a VirtualService as the agent leaves it. Its destination has no port
+// in the original.
+func (b *bareCluster) wiredService(t *testing.T) {
+	t.Helper()
+	crds, err := istio.CRDs(t.Context(), "../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.apply(t, append(crds, `{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: shop, namespace: shop, annotations: {
+		http.kedify.io/autowire-undo: '[{"op":"test","path":"/spec/hosts","value":["shop.example.com"]},{"op":"test","path":"/spec/http/0/match","value":null},`+
+		`{"op":"test","path":"/spec/http/0/route/0/destination/host","value":"kedify-proxy.shop.svc.cluster.local"},`+
+		`{"op":"replace","path":"/spec/http/0/route/0/destination/host","value":"shop.shop.svc.cluster.local"},`+
+		`{"op":"remove","path":"/spec/http/0/route/0/destination/port"},`+
+		`{"op":"remove","path":"/metadata/annotations/http.kedify.io~1autowire-undo"}]'}},
+		spec: {hosts: [shop.example.com], http: [{route: [{destination: {host: kedify-proxy.shop.svc.cluster.local, port: {number: 8080}}}]}]}}`)...)
+}
+
+// checkService checks that VirtualService shop has its original backend, and deletes it.
+func (b *bareCluster) checkService(t *testing.T) {
+	t.Helper()
+	found := b.get(t, service)
+	want := map[string]any{
+		"hosts": []any{"shop.example.com"},
+		"http": []any{map[string]any{"route": []any{map[string]any{
+			"destination": map[string]any{"host": "shop.shop.svc.cluster.local"},
+		}}}},
+	}
+	if diff := cmp.Diff(want, found["spec"]); diff != "" {
+		t.Errorf("VirtualService (-want +got):\n%s", diff)
+	}
+	if annotations := found["metadata"].(map[string]any)["annotations"]; annotations != nil {
+		t.Errorf("annotations %v", annotations)
+	}
+	if err := b.admin.Delete().AbsPath(service).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestInstallAndUninstallOnACluster: each step starts with the result of the previous one, and the last ones restore
 // the initial state.
 func TestInstallAndUninstallOnACluster(t *testing.T) {
@@ -122,9 +164,14 @@ func TestInstallAndUninstallOnACluster(t *testing.T) {
 	}
 	t.Run("uninstalled", func(t *testing.T) {
 		b.wired(t)
-		if out := b.must(t, "uninstall"); !strings.Contains(out, "Ingress shop/shop restored\n") {
-			t.Errorf("output:\n%s", out)
+		b.wiredService(t)
+		out := b.must(t, "uninstall")
+		for _, object := range []string{"Ingress", "VirtualService"} {
+			if !strings.Contains(out, object+" shop/shop restored\n") {
+				t.Errorf("%s: output:\n%s", object, out)
+			}
 		}
+		b.checkService(t)
 		back(t)
 		if out := b.must(t, "uninstall"); strings.Contains(out, "deleted") || strings.Contains(out, "configured") {
 			t.Errorf("second output:\n%s", out)

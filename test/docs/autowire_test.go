@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/yaml"
 
@@ -40,6 +41,19 @@ spec:
     - {name: shop, port: 80, weight: 90}
     - {name: other, port: 80, weight: 10}
 `
+	// virtualServiceInGit has backends with and without a port that are wired, and one that is not.
+	virtualServiceInGit = `
+metadata: {name: shop, namespace: team}
+spec:
+  hosts: [shop.test]
+  http:
+  - match: [{uri: {exact: /old}}]
+    redirect: {uri: /}
+  - route:
+    - {destination: {host: shop, port: {number: 80}}, weight: 80}
+    - {destination: {host: shop.team.svc.cluster.local}, weight: 10}
+    - {destination: {host: other, port: {number: 80}}, weight: 10}
+`
 )
 
 // TestArgoCDIgnoresWiredBackends applies the page's expressions as Argo CD does, to an object in Git and to the
@@ -47,8 +61,10 @@ spec:
 func TestArgoCDIgnoresWiredBackends(t *testing.T) {
 	var ingress networkingv1.Ingress
 	var route apis.HTTPRoute
+	var service apis.VirtualService
 	decode(t, ingressInGit, &ingress)
 	decode(t, routeInGit, &route)
+	decode(t, virtualServiceInGit, &service)
 	tests := map[string]struct {
 		inGit, block string
 		object       autowire.Object
@@ -66,6 +82,10 @@ func TestArgoCDIgnoresWiredBackends(t *testing.T) {
 		"HTTPRoute, shared fleet": {
 			routeInGit, "argocd-httproute", autowire.FromHTTPRoute(&route, nil), true,
 			func(spec map[string]any) { spec["hostnames"] = []any{"changed"} },
+		},
+		"VirtualService": {
+			virtualServiceInGit, "argocd-virtualservice", autowire.FromVirtualService(&service), false,
+			func(spec map[string]any) { spec["hosts"] = []any{"changed"} },
 		},
 	}
 	for name, test := range tests {
@@ -101,17 +121,22 @@ func decode(t *testing.T, text string, into any) {
 func wired(t *testing.T, inGit map[string]any, object autowire.Object, isShared bool) []byte {
 	t.Helper()
 	namespace := autowire.Namespace{
-		Objects: []autowire.Object{object}, HasProxy: true, Now: time.Unix(0, 0),
+		Name: "team", Objects: []autowire.Object{object}, HasProxy: true, Now: time.Unix(0, 0),
 		Targets: []autowire.Target{{
 			Name: "shop", Hosts: []string{"shop.test"}, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 80},
 			IsProgrammed: true, IsShared: isShared,
-			Kinds: []trigger.AutowireKind{trigger.AutowireIngress, trigger.AutowireHTTPRoute},
+			Kinds: []trigger.AutowireKind{
+				trigger.AutowireIngress, trigger.AutowireHTTPRoute, trigger.AutowireVirtualService,
+			},
 		}},
+	}
+	namespace.Services = map[string]*corev1.Service{
+		"shop": {Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}},
 	}
 	namespace.Shared = autowire.Shared{
 		Namespace: "keda", HasProxy: true, GrantsSynced: true,
 		Grants: []apis.ReferenceGrant{{Spec: apis.ReferenceGrantSpec{
-			From: []apis.ReferenceGrantFrom{{Group: apis.HTTPRouteKind().Group, Kind: apis.HTTPRouteKind().Kind}},
+			From: []apis.ReferenceGrantFrom{{Group: apis.HTTPRouteKind().Group, Kind: apis.HTTPRouteKind().Kind, Namespace: "team"}},
 			To:   []apis.ReferenceGrantTo{{Kind: "Service"}},
 		}}},
 	}

@@ -197,6 +197,10 @@ func ownClusters() []Stage {
 			OwnCluster: true, Needs: []string{"contour-parts"},
 		},
 		{
+			Name: "autowire-istio", Make: []string{"test-autowire", "AUTOWIRE=TestAutowire", "INGRESS=istio"},
+			OwnCluster: true, Needs: []string{"istio-parts"},
+		},
+		{
 			Name: "gateway-contour", Make: []string{"test-gateway", "GATEWAY=contour"}, OwnCluster: true,
 			Needs: []string{"contour-parts"},
 		},

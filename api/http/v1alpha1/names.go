@@ -27,8 +27,8 @@ const (
 	// Pod; its form is that of AnnotationStickiness. During a canary it also decides which version, unless
 	// AnnotationStickiness does. Without it, the stable Service's sessionAffinity ClientIP means {sourceAddress: {}}.
 	AnnotationSessionAffinity = "http.kedify.io/session-affinity"
-	// AnnotationAutowireSettings contains what autowiring has taken over from the Ingresses, HTTPRoutes and Services of
-	// the application: a JSON object with protocol h2c for Service ports that select no protocol, and sessionAffinity in
+	// AnnotationAutowireSettings contains what autowiring has taken over from the Ingresses, HTTPRoutes, DestinationRules
+	// and Services of the application: a JSON object with protocol h2c for Service ports that select no protocol, and sessionAffinity in
 	// the form of AnnotationSessionAffinity, which has precedence. The agent writes it before it wires a backend, and
 	// removes it after it has restored the last one. Package internal/model/inherited reads and writes its text.
 	AnnotationAutowireSettings = "http.kedify.io/autowire-settings"

@@ -12,7 +12,7 @@ const (
 	namespace = "autowired"
 	// host replaces the guide's.
 	host = "autowired.example.com"
-	// direct and proxied are the Services that the Ingress and the HTTPRoute point at.
+	// direct and proxied are the Services that the fronts' objects point at.
 	direct, proxied = "rollouts-demo-stable", "kedify-proxy"
 	// immediately and eventually are when the fronts' objects have to point at another Service: right after a change, or
 	// some time later.
@@ -37,19 +37,23 @@ type front struct {
 	backend string
 }
 
-// fronts returns an Ingress controller and a Gateway, each of another implementation.
+// fronts returns an Ingress controller, or Istio's ingress gateway, and a Gateway, each of another implementation.
 func fronts() []front {
+	by, _ := chosen()
 	return []front{
-		{provider.IngressAddress, "ingress/rollouts-demo", "{.spec.rules[0].http.paths[0].backend.service.name}"},
+		{provider.IngressAddress, by.kind + "/rollouts-demo", by.backend},
 		{"autowired", "httproute/rollouts-demo", "{.spec.rules[0].backendRefs[0].name}"},
 	}
 }
 
-// allKinds are the kinds of objects of the fronts in the syntax of a trigger.
-const allKinds = "ingress,httproute"
+// allKinds returns the kinds of objects of the fronts in the syntax of a trigger.
+func allKinds() string {
+	by, _ := chosen()
+	return by.kind + ",httproute"
+}
 
-// TestAutowire wires and unwires an Ingress and an HTTPRoute in every supported way. Requests come through the Ingress
-// controller and the Gateway all the time. The steps use one cluster and one app; each starts from the state of the
+// TestAutowire wires and unwires an Ingress, or a VirtualService, and an HTTPRoute in every supported way. Requests come
+// through both fronts all the time. The steps use one cluster and one app; each starts from the state of the
 // previous one.
 func TestAutowire(t *testing.T) {
 	w := launch(t)
@@ -72,9 +76,10 @@ func (w *environment) checkWiring(t *testing.T, original []string) {
 		w.Do(t, "delete", "pod", "-n", "keda", "-l", "app.kubernetes.io/component=agent", "--grace-period=0", "--force")
 		w.Do(t, "rollout", "status", "-n", "keda", agents)
 	})
+	w.step(t, "the canary is promoted", proxied, immediately, 0, func() { w.promote(t) })
 	w.step(t, "the user disables autowiring", direct, eventually, 0, func() { w.autowire(t, "false") })
 	w.checkOriginal(t, original)
-	w.step(t, "the user enables autowiring", proxied, eventually, 0, func() { w.autowire(t, allKinds) })
+	w.step(t, "the user enables autowiring", proxied, eventually, 0, func() { w.autowire(t, allKinds()) })
 }
 
 // uninstall lets the agent restore the backends before it is removed, and lets a user restore them without an agent.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,26 +38,48 @@ type environment struct {
 	stalls *stall.Detector
 }
 
-// controller is an Ingress controller.
+// controller is an Ingress controller, or the ingress gateway of Istio.
 type controller struct {
 	addon, target string
+	// kind is the kind of the object that the agent wires, in the syntax of a trigger. backend is the JSONPath of the
+	// Service in it.
+	kind, backend string
+	// manifest is the file with the object, empty for the Ingress of the guide.
+	manifest string
 	// hasStandby is true if the controller requires an additional object of docs/how-to/autowire.md next to an Ingress, so
 	// that a change of backends loses no request.
 	hasStandby bool
 }
 
-// ingress returns the Ingress controller that AUTOWIRE_INGRESS selects.
+// kindIngress is the kind of the guide's object.
+const kindIngress = "ingress"
+
+// chosen returns the controller that AUTOWIRE_INGRESS selects, and false if there is none of that name.
+func chosen() (by controller, isKnown bool) {
+	const ofIngress = "{.spec.rules[0].http.paths[0].backend.service.name}"
+	controllers := map[string]controller{
+		"traefik": {addon: "traefik", target: provider.IngressTarget, kind: kindIngress, backend: ofIngress},
+		"contour": {
+			addon: "contour", target: "envoy.projectcontour.svc.cluster.local:80", kind: kindIngress, backend: ofIngress,
+			hasStandby: true,
+		},
+		"istio": {
+			addon: "istio", target: "ingress-istio." + namespace + ".svc.cluster.local:80", kind: "virtualservice",
+			backend: "{.spec.http[0].route[0].destination.host}", manifest: "istio.yaml",
+		},
+	}
+	by, isKnown = controllers[cmp.Or(os.Getenv("AUTOWIRE_INGRESS"), "traefik")]
+	return by, isKnown
+}
+
+// ingress returns the controller that AUTOWIRE_INGRESS selects.
 func ingress(t *testing.T) controller {
 	t.Helper()
-	controllers := map[string]controller{
-		"traefik": {addon: "traefik", target: provider.IngressTarget},
-		"contour": {addon: "contour", target: "envoy.projectcontour.svc.cluster.local:80", hasStandby: true},
+	by, isKnown := chosen()
+	if !isKnown {
+		t.Fatalf("INGRESS=%s: there are traefik, contour and istio", os.Getenv("AUTOWIRE_INGRESS"))
 	}
-	chosen, ok := controllers[cmp.Or(os.Getenv("AUTOWIRE_INGRESS"), "traefik")]
-	if !ok {
-		t.Fatalf("INGRESS=%s: there are traefik and contour", os.Getenv("AUTOWIRE_INGRESS"))
-	}
-	return chosen
+	return by
 }
 
 // launch starts a cluster with the guide's objects and a Gateway with a route, without the ScaledObject. It waits until
@@ -89,6 +112,9 @@ func launch(t *testing.T) *environment {
 	w.Do(t, "apply", "-f", filepath.Join(repo, "e2e", "suites", "autowire", "gateway.yaml"))
 	w.Do(t, "apply", "-f", testbed.LimitRangeFile(repo))
 	w.Do(t, "apply", "-f", testbed.Example(t, repo, host, "manifests.yaml")[0])
+	if by.manifest != "" {
+		w.Do(t, "apply", "-f", filepath.Join(repo, "e2e", "suites", "autowire", by.manifest))
+	}
 	if by.hasStandby && os.Getenv("AUTOWIRE_STANDBY") != "false" {
 		w.standby(t)
 	}
@@ -130,7 +156,7 @@ func (w *environment) applyScaledObject(t *testing.T, changes ...string) {
 	}
 	edited := strings.NewReplacer(append(changes,
 		// At the load of this test, the guide's target requires more Pods than fit on a laptop.
-		`targetValue: "5"`, `targetValue: "1000"`, "trafficAutowire: ingress", "trafficAutowire: "+allKinds,
+		`targetValue: "5"`, `targetValue: "1000"`, "trafficAutowire: ingress", "trafficAutowire: "+allKinds(),
 	)...).Replace(string(text))
 	if err := os.WriteFile(file, []byte(edited), 0o600); err != nil {
 		t.Fatal(err)
@@ -142,7 +168,7 @@ func (w *environment) applyScaledObject(t *testing.T, changes ...string) {
 func (w *environment) checkOriginal(t *testing.T, original []string) {
 	t.Helper()
 	if diff := gocmp.Diff(original, w.specs(t)); diff != "" {
-		t.Errorf("Ingress and HTTPRoute have their own backends back (-want +got):\n%s", diff)
+		t.Errorf("the fronts' objects have their own backends back (-want +got):\n%s", diff)
 	}
 }
 
@@ -252,10 +278,23 @@ func (w *environment) specs(t *testing.T) []string {
 	return specs
 }
 
-// rollBack runs the commands of docs/how-to/autowire.md that restore the backends without the agent.
+// rollBack runs the commands of docs/how-to/autowire.md that restore the backends of the fronts without the agent.
 func (w *environment) rollBack(t *testing.T) {
 	t.Helper()
-	w.runCommands(t, w.recipe(t, "sh undo"))
+	var commands strings.Builder
+	for line := range strings.Lines(w.recipe(t, "sh undo")) {
+		isOfFront := func(front front) bool {
+			kind, _, _ := strings.Cut(front.object, "/")
+			return strings.Contains(line, " "+kind+" ")
+		}
+		if slices.ContainsFunc(fronts(), isOfFront) {
+			commands.WriteString(line)
+		}
+	}
+	if lines := strings.Count(commands.String(), "\n"); lines != len(fronts()) {
+		t.Fatalf("docs/how-to/autowire.md has %d commands for %d objects:\n%s", lines, len(fronts()), &commands)
+	}
+	w.runCommands(t, commands.String())
 }
 
 // runCommands runs commands of docs/how-to/autowire.md, for the guide's objects.
@@ -310,9 +349,12 @@ func (w *environment) scaleAgents(t *testing.T, replicas string) {
 	}
 }
 
-// checkQueue runs the two wait commands of the public sample.
+// checkQueue runs the two wait commands of the public sample, if its Ingress is wired.
 func (w *environment) checkQueue(t *testing.T) {
 	t.Helper()
+	if ingress(t).kind != kindIngress {
+		return
+	}
 	w.Do(t, "wait", "ingress/rollouts-demo", "--for=jsonpath={.status.loadBalancer.ingress}")
 	w.Do(t, "wait", "ingress/rollouts-demo",
 		"--for=jsonpath={.spec.rules[0].http.paths[0].backend.service.name}=kedify-proxy")
@@ -326,6 +368,22 @@ func (w *environment) canary(t *testing.T) {
 	w.Do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Paused")
 	for _, front := range fronts() {
 		w.checkSplit(t, front)
+	}
+}
+
+// promote promotes the canary, and checks that it receives all requests through each front.
+func (w *environment) promote(t *testing.T) {
+	t.Helper()
+	w.Argo(t, "promote", "rollouts-demo")
+	w.Do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Healthy")
+	for _, front := range fronts() {
+		w.until(t, "an answer of the new version through "+front.name, "yellow", func() string {
+			color, err := load.Probe(t.Context(), w.load(front))
+			if err != nil {
+				return err.Error()
+			}
+			return color
+		})
 	}
 }
 
@@ -391,7 +449,9 @@ func (*environment) until(t *testing.T, what, wanted string, look func() string)
 func evidence() [][]string {
 	return [][]string{
 		{"get", "ingress,httproute,gateway,scaledobject,httpso,rollout", "-o", "yaml"},
+		{"get", "virtualservice,destinationrule,gateways.networking.istio.io", "-o", "yaml"},
 		{"get", "pods,endpointslices,events"},
+		{"logs", "-n", "istio-system", "deployment/istiod", "--tail=40", "--ignore-errors"},
 		{"logs", "-n", "keda", agents, "--all-pods", "--tail=60"},
 		{"logs", "-n", "traefik", "deployment/traefik", "--tail=40", "--ignore-errors"},
 		{"logs", "-n", "projectcontour", "deployment/contour", "--tail=40", "--ignore-errors"},

@@ -35,7 +35,7 @@ func TestProbes(t *testing.T) {
 	w.Do(t, "create", "ingress", "probes", "--default-backend=rollouts-demo-stable:80")
 	w.step(t, "a ScaledObject comes, and a proxy", proxied, eventually, 0, func() {
 		w.applyScaledObject(t, "minReplicaCount: 2", "minReplicaCount: 0\n  cooldownPeriod: 10",
-			"trafficAutowire: ingress", "trafficAutowire: "+allKinds+
+			"trafficAutowire: ingress", "trafficAutowire: "+allKinds()+
 				"\n        healthcheckPath: "+probePath+"\n        healthcheckResponse: static")
 	})
 	w.until(t, "the Ingress for probes is wired", proxied, func() string {

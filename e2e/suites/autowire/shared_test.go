@@ -29,11 +29,11 @@ func TestShared(t *testing.T) {
 		w.Do(t, "wait", "httpso/rollouts-demo", "--for=create")
 		w.Do(t, "annotate", "httpso/rollouts-demo", "http.kedify.io/fleet=shared")
 	})
-	step("autowiring is enabled, and proxies become ready", proxied, eventually, 0, func() { w.autowire(t, allKinds) })
+	step("autowiring is enabled, and proxies become ready", proxied, eventually, 0, func() { w.autowire(t, allKinds()) })
 	step("the proxies are replaced", proxied, immediately, 0, func() { w.restart(t, "keda", "deployment/kedify-proxy") })
 	step("the user disables autowiring", direct, eventually, 0, func() { w.autowire(t, "false") })
 	w.checkOriginal(t, original)
-	step("the user enables autowiring", proxied, eventually, 0, func() { w.autowire(t, allKinds) })
+	step("the user enables autowiring", proxied, eventually, 0, func() { w.autowire(t, allKinds()) })
 	step("the agent is about to be uninstalled", direct, eventually, 0,
 		func() { w.setAgents(t, "KEDIFY_AGENT_AUTOWIRE=false") })
 	w.checkOriginal(t, original)

@@ -118,6 +118,20 @@ type TrafficRouting struct {
 	// Nginx and ALB are the routers of the controller itself that split the traffic of Ingresses.
 	Nginx *IngressRouting `json:"nginx,omitempty"`
 	ALB   *IngressRouting `json:"alb,omitempty"`
+	// Istio is the router of the controller itself that sets the weights of VirtualServices.
+	Istio *IstioRouting `json:"istio,omitempty"`
+}
+
+// IstioRouting names the VirtualServices of a traffic router, of which only one field is set.
+type IstioRouting struct {
+	VirtualService  *RoutedVirtualService  `json:"virtualService,omitempty"`
+	VirtualServices []RoutedVirtualService `json:"virtualServices,omitempty"`
+}
+
+// RoutedVirtualService names a VirtualService.
+type RoutedVirtualService struct {
+	// Name is the name, which a dot and the namespace may follow.
+	Name string `json:"name"`
 }
 
 // IngressRouting names the Ingresses of a traffic router: those of nginx are StableIngress and StableIngresses, those of
@@ -183,6 +197,9 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypeWithName(alpha, &AlphaBackendTLSPolicy{})
 	scheme.AddKnownTypeWithName(alpha.GroupVersion().WithKind(alpha.Kind+"List"), &AlphaBackendTLSPolicyList{})
 	metav1.AddToGroupVersion(scheme, alpha.GroupVersion())
+	scheme.AddKnownTypes(VirtualServiceKind().GroupVersion(), &VirtualService{}, &VirtualServiceList{},
+		&DestinationRule{}, &DestinationRuleList{})
+	metav1.AddToGroupVersion(scheme, VirtualServiceKind().GroupVersion())
 	return nil
 }
 
@@ -216,6 +233,21 @@ func (in *IngressRouting) Names() []string {
 // Ingresses returns the names of the Ingresses of all routers.
 func (in *TrafficRouting) Ingresses() []string {
 	return slices.Concat(in.Nginx.Names(), in.ALB.Names())
+}
+
+// Names returns the names of the VirtualServices, as written.
+func (in *IstioRouting) Names() []string {
+	if in == nil {
+		return nil
+	}
+	var names []string
+	if in.VirtualService != nil {
+		names = append(names, in.VirtualService.Name)
+	}
+	for _, named := range in.VirtualServices {
+		names = append(names, named.Name)
+	}
+	return names
 }
 
 // TargetsRollout reports whether the ScaledObject scales a Rollout.

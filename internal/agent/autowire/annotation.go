@@ -165,8 +165,12 @@ func (o *Object) effects(
 // takes precedence, and one that the object inherits comes last.
 func (o *Object) matches(rule *annotationRule, pattern string, service *corev1.Service, name string) []match {
 	own, on := onIngress, max(rule.on, onIngress)
-	if o.kind == trigger.AutowireHTTPRoute {
+	switch o.kind {
+	case trigger.AutowireHTTPRoute:
 		own = onRoute
+	case trigger.AutowireVirtualService: // Istio's gateways read none of them
+		return nil
+	default:
 	}
 	var found []match
 	if on&onService != 0 && (own == onIngress || on&onRoute != 0) {

@@ -44,7 +44,7 @@ func (w *fixture) expect(t *testing.T, says string) {
 	if got := condition.Reason + ": " + condition.Message; !strings.HasPrefix(got, says) {
 		t.Errorf("condition %q, want %q", got, says)
 	}
-	if isWired := condition.Reason == "Wired"; strings.Contains(w.stored[0], `"name":"kedify-proxy"`) != isWired {
+	if isWired := condition.Reason == "Wired"; proxied(w.stored[0]) > 0 != isWired {
 		t.Errorf("wired: %v\n%s", !isWired, asYAML(t, w.stored[0]))
 	}
 	if diff := cmp.Diff(original, w.unwired(t)[0]); diff != "" {

@@ -21,8 +21,8 @@ const (
 	TLSPort      int32 = 8443
 )
 
-// Object is an Ingress or HTTPRoute that routes requests to Services of its namespace. See FromIngress and
-// FromHTTPRoute.
+// Object is an Ingress, HTTPRoute or VirtualService that routes requests to Services of its namespace. See FromIngress,
+// FromHTTPRoute and FromVirtualService.
 type Object struct {
 	kind     trigger.AutowireKind
 	meta     metav1.Object
@@ -42,7 +42,10 @@ type Object struct {
 
 // kindNames returns the names, for messages, of the kinds that this version supports.
 func kindNames() map[trigger.AutowireKind]string {
-	return map[trigger.AutowireKind]string{trigger.AutowireIngress: "Ingress", trigger.AutowireHTTPRoute: "HTTPRoute"}
+	return map[trigger.AutowireKind]string{
+		trigger.AutowireIngress: "Ingress", trigger.AutowireHTTPRoute: "HTTPRoute",
+		trigger.AutowireVirtualService: "VirtualService",
+	}
 }
 
 // String returns kind and name of the object, for messages.
@@ -68,6 +71,10 @@ type backend struct {
 	// isPlainPort reports whether the port is a plain number (HTTPRoute), not an object with number or name
 	// (Ingress).
 	isPlainPort bool
+	// isDestination reports whether the backend is a destination of a VirtualService. Its host is the Service's name and
+	// domain, subset is its subset, and omitsPort reports whether it has no port. See setDefaultPort.
+	isDestination, omitsPort bool
+	domain, subset           string
 
 	service networkingv1.IngressServiceBackend
 	// namespace is the Service's namespace as written, or empty for the object's own. In another namespace only
@@ -96,10 +103,11 @@ type requestSet struct {
 	paths []path
 }
 
-// path is a set of paths: exactly text, or all paths that begin with the segments of text.
+// path is a set of paths: exactly text, or all paths that begin with the segments of text, of which the last one may be
+// incomplete if isOpen.
 type path struct {
-	text    string
-	isExact bool
+	text            string
+	isExact, isOpen bool
 }
 
 // isProxy reports whether the backend references the proxies.
@@ -115,13 +123,16 @@ func proxyBackend(port int32) networkingv1.IngressServiceBackend {
 	}
 }
 
-// equals reports whether two backends reference the same Service, port and namespace.
+// equals reports whether two backends reference the same Service, port and namespace, written the same way.
 func (b *backend) equals(other *backend) bool {
-	return b.service == other.service && b.namespace == other.namespace
+	return b.service == other.service && b.namespace == other.namespace && b.domain == other.domain
 }
 
 // replaceWith returns the operations that make the backend reference what other references. Its other fields stay.
 func (b *backend) replaceWith(other *backend) []desired.Operation {
+	if b.isDestination {
+		return b.replaceDestination(other)
+	}
 	var port any = other.service.Port
 	if b.isPlainPort {
 		port = other.service.Port.Number
@@ -137,10 +148,10 @@ func (b *backend) replaceWith(other *backend) []desired.Operation {
 	return append(patch, desired.Operation{Op: "replace", Path: b.pointer + "/port", Value: port})
 }
 
-// withService returns the backend with a reference to another Service. namespace is written as given.
+// withService returns the backend with a reference to a port of another Service. namespace is written as given.
 func (b *backend) withService(service networkingv1.IngressServiceBackend, namespace string) backend {
 	named := *b
-	named.service, named.namespace = service, namespace
+	named.service, named.namespace, named.omitsPort = service, namespace, false
 	return named
 }
 
@@ -151,7 +162,9 @@ func (b *backend) restored(record *backend) backend {
 		original.isCrossNamespace = false
 		return original
 	}
-	return b.withService(record.service, b.namespace)
+	original := b.withService(record.service, b.namespace)
+	original.domain, original.omitsPort = record.domain, record.omitsPort
+	return original
 }
 
 // suffix returns the addition to the label of a backend that uses TLSPort, HTTP2Port or another namespace.

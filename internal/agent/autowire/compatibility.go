@@ -26,6 +26,9 @@ func (p *objectPlan) prepare() {
 	p.toProxies = p.behaviorOf(ProxyService, proxyBackend(ProxyPort).Port)
 	for i := range p.object.backends {
 		ref := &p.object.backends[i]
+		if ref.omitsPort { // of an earlier plan
+			ref.service.Port = networkingv1.ServiceBackendPort{}
+		}
 		if p.toProxies.find(matchesExpressions) != nil {
 			ref.requests = ref.requests.asExpressions()
 			ref.matched = ref.requests
@@ -45,6 +48,13 @@ func (p *objectPlan) prepare() {
 		p.recordIssue = err.Error()
 	}
 	p.originals, p.isRestored = matchOriginals(p.object.backends, record)
+	for i := range p.object.backends {
+		p.setDefaultPort(&p.object.backends[i])
+	}
+	for i, original := range p.originals {
+		p.setDefaultPort(&original)
+		p.originals[i] = original
+	}
 }
 
 // asExpressions returns the requests if the paths are regular expressions.
@@ -59,8 +69,12 @@ func (r requestSet) asExpressions() requestSet {
 // behaviorOf returns the behavior for requests to a port of a Service.
 func (p *objectPlan) behaviorOf(service string, port networkingv1.ServiceBackendPort) behavior {
 	found := p.object.behaviorOf(p.rules, p.service(service), service, port)
-	if p.object.kind == trigger.AutowireHTTPRoute {
+	switch p.object.kind {
+	case trigger.AutowireHTTPRoute:
 		p.addGatewayTLS(found, service, port)
+	case trigger.AutowireVirtualService:
+		p.addDestinationRule(found, service, port)
+	default:
 	}
 	return found
 }

@@ -1,5 +1,5 @@
-// Package autowire plans which backends of the Ingresses and HTTPRoutes of one namespace reference Service
-// kedify-proxy instead of their original Service.
+// Package autowire plans which backends of the Ingresses, HTTPRoutes and VirtualServices of one namespace reference
+// Service kedify-proxy instead of their original Service.
 //
 // The package is pure. Each plan is computed from the originals: the objects with every rewritten backend
 // restored. The restore record is on the object itself, in annotation http.kedify.io/autowire-undo. It is a JSON
@@ -10,6 +10,6 @@
 // to the application instead of the Ingress controller or Gateway. They are in annotation
 // http.kedify.io/autowire-settings, and a backend waits until every proxy has them.
 //
-// The plan is the same for every kind of object. FromIngress and FromHTTPRoute extract an object's backends: the
-// pointer to the Service reference, the requests that it receives, and the fields that identify it.
+// The plan is the same for every kind of object. FromIngress, FromHTTPRoute and FromVirtualService extract an object's
+// backends: the pointer to the Service reference, the requests that it receives, and the fields that identify it.
 package autowire

@@ -23,7 +23,8 @@ func supportedFilterTypes() []string {
 // extensionRef is the type of filters that an implementation of the Gateway API defines.
 const extensionRef = "ExtensionRef"
 
-// filter is a filter of an HTTPRoute whose effect on requests the agent cannot determine.
+// filter is a filter of an HTTPRoute, or a rewrite of a VirtualService, whose effect on requests the agent cannot
+// determine.
 type filter struct {
 	// name is its entry in annotation http.kedify.io/autowire-accept: kind and name of the referenced object, or the
 	// filter's type.
@@ -56,8 +57,13 @@ func unsupportedFilters(rule, backendRef []apis.HTTPRouteFilter) []filter {
 func setsHost(modifier *apis.HTTPHeaderFilter) bool {
 	return modifier != nil && slices.ContainsFunc(slices.Concat(modifier.Set, modifier.Add),
 		func(header apis.HTTPHeader) bool {
-			return strings.EqualFold(header.Name, "Host") || strings.EqualFold(header.Name, ":authority")
+			return isHostHeader(header.Name)
 		})
+}
+
+// isHostHeader reports whether a header is the host of a request.
+func isHostHeader(name string) bool {
+	return strings.EqualFold(name, "Host") || strings.EqualFold(name, ":authority")
 }
 
 // filterBlocker returns why the proxies cannot replace a backend of an object because of a filter.

@@ -23,7 +23,7 @@ const (
 	hold = httpv1alpha1.AnnotationAutowireHold
 )
 
-// fixture is a namespace with Ingresses and HTTPRoutes as an API server stores them: with fields that the agent's
+// fixture is a namespace with Ingresses, HTTPRoutes and VirtualServices as an API server stores them: with fields that the agent's
 // types lack.
 type fixture struct {
 	autowire.Namespace
@@ -110,6 +110,14 @@ func (w *fixture) object(t *testing.T, text string) autowire.Object {
 	if route.Kind == apis.HTTPRouteKind().Kind {
 		autowire.NewTrimmer().HTTPRoute(&route)
 		return autowire.FromHTTPRoute(&route, autowire.Routings(w.rollouts...))
+	}
+	if route.Kind == apis.VirtualServiceKind().Kind {
+		var service apis.VirtualService
+		if err := json.Unmarshal([]byte(text), &service); err != nil {
+			t.Fatal(err)
+		}
+		autowire.NewTrimmer().VirtualService(&service)
+		return autowire.FromVirtualService(&service, autowire.Routings(w.rollouts...)...)
 	}
 	var ingress networkingv1.Ingress
 	if err := json.Unmarshal([]byte(text), &ingress); err != nil {
@@ -245,6 +253,8 @@ func annotation(t *testing.T, text, name string) string {
 func target(name string, hosts ...string) autowire.Target {
 	return autowire.Target{
 		Name: name, Hosts: hosts, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 80}, IsProgrammed: true,
-		Kinds: []trigger.AutowireKind{trigger.AutowireIngress, trigger.AutowireHTTPRoute},
+		Kinds: []trigger.AutowireKind{
+			trigger.AutowireIngress, trigger.AutowireHTTPRoute, trigger.AutowireVirtualService,
+		},
 	}
 }

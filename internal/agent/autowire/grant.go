@@ -192,6 +192,10 @@ func (p *objectPlan) fleetBlocker(targets []*Target) (reason, message string) {
 	switch {
 	case !targets[0].IsShared:
 		return "", ""
+	case p.object.kind == trigger.AutowireVirtualService:
+		return httpv1alpha1.ReasonUnsupportedSetting, fmt.Sprintf(
+			"the shared fleet is in another namespace, and the agent points VirtualServices at proxies of their own "+
+				"namespace only; use an HTTPRoute, or remove annotation %s", httpv1alpha1.AnnotationFleet)
 	case p.object.kind != trigger.AutowireHTTPRoute:
 		return httpv1alpha1.ReasonUnsupportedSetting, fmt.Sprintf(
 			"the shared fleet is in another namespace, which no %s can reference; use an "+

@@ -9,6 +9,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/inherited"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // settingsRetention is how long settings stay after the last backend that needs them was restored. An Ingress
@@ -21,8 +22,9 @@ const settingsRetention = 30 * time.Second
 type inheritance struct {
 	// hasBackends reports whether it has a backend that the agent may wire.
 	hasBackends bool
-	// isKept reports whether a backend references the proxies without a restore record. Its original is unknown, so the
-	// present settings stay, except those that other backends request.
+	// isKept reports whether it is unknown what a backend requests: it references the proxies without a restore record, or
+	// VirtualServices or DestinationRules cannot be read. So the present settings stay, except those that other backends
+	// request.
 	isKept bool
 	// protocols and affinities are what the backends request, each with its source, for messages.
 	protocols  map[model.Protocol]string
@@ -38,7 +40,10 @@ type inheritance struct {
 func (n *Namespace) inheritances(plans []*objectPlan) map[string]*inheritance {
 	all := map[string]*inheritance{}
 	n.eachObject(func(object *Target) {
-		all[object.Name] = &inheritance{protocols: map[model.Protocol]string{}, affinities: map[affinity.Key]string{}}
+		all[object.Name] = &inheritance{
+			protocols: map[model.Protocol]string{}, affinities: map[affinity.Key]string{},
+			isKept: object.Settings != "" && len(n.Unlisted) > 0,
+		}
 	})
 	for _, current := range plans {
 		current.addRequests(all)
@@ -75,7 +80,9 @@ func (p *objectPlan) addRequests(all map[string]*inheritance) {
 			continue
 		}
 		toService := p.behaviorOf(original.service.Name, original.service.Port)
+		isUnknown := p.object.kind == trigger.AutowireVirtualService && p.Unreadable[p.object.kind] != ""
 		for _, target := range p.targetsOf(original) {
+			all[target.Name].isKept = all[target.Name].isKept || isUnknown
 			all[target.Name].add(p, target, original, toService)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // maxMessage is the longest message of a condition, in bytes; the schema of metav1.Condition allows 32768.
@@ -47,8 +48,8 @@ func (p *objectPlan) recordForAll(reason, message string) {
 }
 
 // condition returns condition Autowired of a target. It is True if all backends of the target are wired. Otherwise
-// it has the reason of the first result that blocks one.
-func (o outcomes) condition(target Target) metav1.Condition {
+// it has the reason of the first result that blocks one. unlisted is Namespace.Unlisted.
+func (o outcomes) condition(target Target, unlisted map[trigger.AutowireKind]string) metav1.Condition {
 	condition := metav1.Condition{Type: httpv1alpha1.ConditionAutowired, Status: metav1.ConditionFalse}
 	results := o[target.Name]
 	switch {
@@ -60,6 +61,10 @@ func (o outcomes) condition(target Target) metav1.Condition {
 		condition.Reason = httpv1alpha1.ReasonNoMatchingBackend
 		condition.Message = "the HTTPScaledObject has no valid host, so the proxies route no request to it; see its " +
 			"condition " + httpv1alpha1.ConditionAccepted
+		return condition
+	case len(results) == 0 && target.problemOf(unlisted) != "":
+		condition.Reason = httpv1alpha1.ReasonPermissionMissing
+		condition.Message = truncate.Text(target.problemOf(unlisted), maxMessage)
 		return condition
 	case len(results) == 0:
 		condition.Reason = httpv1alpha1.ReasonNoMatchingBackend

@@ -15,7 +15,7 @@ import (
 
 // Namespace is the input of a plan: the state of one namespace.
 type Namespace struct {
-	// Objects are the Ingresses and HTTPRoutes of the namespace, as stored.
+	// Objects are the Ingresses, HTTPRoutes and VirtualServices of the namespace, as stored.
 	Objects []Object
 	// Targets are the HTTPScaledObjects with autowiring enabled.
 	Targets []Target
@@ -27,8 +27,13 @@ type Namespace struct {
 	Classes Classes
 	// TLSPolicies are the BackendTLSPolicies of the namespace.
 	TLSPolicies []apis.BackendTLSPolicy
-	// Unreadable are the problems due to which Classes, for Ingresses, and TLSPolicies, for HTTPRoutes, are unknown.
+	// DestinationRules are the DestinationRules of the namespace.
+	DestinationRules []apis.DestinationRule
+	// Unreadable are the problems due to which Classes, for Ingresses, TLSPolicies, for HTTPRoutes, and DestinationRules,
+	// for VirtualServices, are unknown.
 	Unreadable map[trigger.AutowireKind]string
+	// Unlisted are the problems due to which the objects of a kind are unknown and missing in Objects.
+	Unlisted map[trigger.AutowireKind]string
 	// HasProxy reports whether Service kedify-proxy can serve requests on ProxyPort, HasTLSProxy and HasHTTP2Proxy the
 	// same for TLSPort and HTTP2Port. See Proxies.CanServe.
 	HasProxy, HasTLSProxy, HasHTTP2Proxy bool
@@ -80,7 +85,7 @@ func (n *Namespace) Plan() (Plan, error) {
 	plan.Settings = settings
 	plan.RequeueAfter = earlier(earlier(plan.RequeueAfter, plan.Grant.RequeueAfter), rest)
 	for _, target := range n.Targets {
-		plan.Conditions[target.Name] = results.condition(target)
+		plan.Conditions[target.Name] = results.condition(target, n.Unlisted)
 	}
 	return plan, nil
 }
@@ -232,6 +237,8 @@ func (p *objectPlan) permanentBlocker(
 		func() (string, string) { return p.unmanaged(original, originals) },
 		func() (string, string) { return p.fleetBlocker(targets) },
 		func() (string, string) { return original.filterBlocker(p.object) },
+		original.subsetBlocker,
+		func() (string, string) { return p.meshBlocker(to) },
 		func() (string, string) { return p.annotationBlocker(targets, original, toService) },
 		func() (string, string) { return p.precedenceBlocker(targets, original) },
 		func() (string, string) {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,7 +18,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 )
 
-// maker generates random Ingresses, HTTPRoutes and targets, similar enough to match.
+// maker generates random Ingresses, HTTPRoutes, VirtualServices and targets, similar enough to match.
 type maker struct {
 	*rand.Rand
 
@@ -90,78 +90,6 @@ func (m maker) ingress(name string) map[string]any {
 	return map[string]any{"metadata": meta, "spec": spec}
 }
 
-// ref returns a backend of an HTTPRoute.
-func (m maker) ref() any {
-	ref := map[string]any{"name": m.one("shop", "shop", "cart"), "port": []int{80, 81}[m.IntN(2)], "weight": m.IntN(3)}
-	switch chance := m.IntN(12); {
-	case chance == 0 && m.hasHandWritten:
-		ref["name"], ref["port"] = "kedify-proxy", 8080
-	case chance == 1:
-		ref["future"] = "field"
-	case chance == 2:
-		ref["namespace"] = m.one("team", "other")
-	case chance == 6 && m.hasHandWritten:
-		ref["name"], ref["port"], ref["namespace"] = "kedify-proxy", 8080, m.one("keda", "other")
-	case chance == 3:
-		ref["group"], ref["kind"] = "", "Service"
-	case chance == 4:
-		ref["kind"] = "ServiceImport"
-	case chance == 5:
-		ref["filters"] = []any{map[string]any{"type": "URLRewrite", "urlRewrite": map[string]any{"hostname": m.one("a.test", "x.test")}}}
-	}
-	return ref
-}
-
-// routeRule returns a rule of an HTTPRoute, for requests of no other rule.
-func (m maker) routeRule() any {
-	rule := map[string]any{}
-	var matches, refs []any
-	for range 1 + m.IntN(2) {
-		match := map[string]any{"headers": []any{map[string]any{"name": "rule", "value": strconv.FormatUint(m.Uint64(), 10)}}}
-		if kind := m.one("", "PathPrefix", "Exact", "RegularExpression"); kind != "" {
-			match["path"] = map[string]any{"type": kind, "value": m.one("/", "/api", "/api/v[12]&<")}
-		}
-		matches = append(matches, match)
-	}
-	for range m.IntN(4) {
-		refs = append(refs, m.ref())
-	}
-	rule["matches"] = matches
-	if refs != nil {
-		rule["backendRefs"] = refs
-	}
-	if m.IntN(4) == 0 {
-		rule["filters"] = []any{map[string]any{"type": "RequestMirror", "requestMirror": map[string]any{"backendRef": m.ref()}}}
-	}
-	return rule
-}
-
-// httpRoute returns an HTTPRoute.
-func (m maker) httpRoute(name string) map[string]any {
-	meta, spec := map[string]any{"name": name, "namespace": "team"}, map[string]any{}
-	if m.IntN(2) == 0 {
-		meta["annotations"] = map[string]any{"a/b~c": "d"}
-	}
-	if hosts := m.hosts(); hosts != nil {
-		spec["hostnames"] = hosts
-	}
-	var rules []any
-	for range 1 + m.IntN(3) {
-		rules = append(rules, m.routeRule())
-	}
-	spec["rules"] = rules
-	return map[string]any{"kind": "HTTPRoute", "metadata": meta, "spec": spec}
-}
-
-// hosts returns the hosts of an HTTPRoute.
-func (m maker) hosts() []any {
-	var hosts []any
-	for range m.IntN(3) {
-		hosts = append(hosts, m.one("a.test", "b.test", "*.test"))
-	}
-	return hosts
-}
-
 // targets returns some targets, two of which may be for the same backend.
 func (m maker) targets() []autowire.Target {
 	var out []autowire.Target
@@ -177,7 +105,7 @@ func (m maker) targets() []autowire.Target {
 		made.IsProgrammed, made.IsShared = m.IntN(4) > 0, m.IntN(3) == 0
 		made.Certificate = autowire.Certificate(m.IntN(4))
 		if m.IntN(4) == 0 {
-			made.Kinds = made.Kinds[m.IntN(2):][:1]
+			made.Kinds = made.Kinds[m.IntN(3):][:1]
 		}
 		out = append(out, made)
 	}
@@ -190,8 +118,12 @@ func (m maker) targets() []autowire.Target {
 func (m maker) edit(seed uint64) func(map[string]any) {
 	return func(ingress map[string]any) {
 		m := maker{rand.New(rand.NewPCG(seed, 1)), false}
-		if ingress["kind"] != nil {
+		switch ingress["kind"] {
+		case "HTTPRoute":
 			m.editRoute(ingress)
+			return
+		case "VirtualService":
+			m.editVirtualService(ingress)
 			return
 		}
 		spec := ingress["spec"].(map[string]any)
@@ -216,39 +148,6 @@ func (m maker) edit(seed uint64) func(map[string]any) {
 				}
 			}
 		}
-	}
-}
-
-// editRoute edits an HTTPRoute like a user.
-func (m maker) editRoute(route map[string]any) {
-	spec := route["spec"].(map[string]any)
-	rules, _ := spec["rules"].([]any)
-	if len(rules) == 0 {
-		spec["rules"] = []any{m.routeRule()}
-		return
-	}
-	at := m.IntN(len(rules))
-	rule := rules[at].(map[string]any)
-	refs, _ := rule["backendRefs"].([]any)
-	switch m.IntN(7) {
-	case 0: // everything moves
-		spec["rules"] = slices.Concat([]any{m.routeRule()}, rules)
-	case 1: // one goes
-		spec["rules"] = slices.Concat(rules[:at], rules[at+1:])
-	case 2: // other hosts, and everything moves
-		spec["hostnames"] = m.hosts()
-		slices.Reverse(rules)
-	case 3:
-		route["metadata"].(map[string]any)["labels"] = map[string]any{"team": "b"}
-	case 4: // the same requests or others
-		if len(refs) > 0 {
-			refs[m.IntN(len(refs))] = m.ref()
-		}
-	case 5: // siblings change places, and one comes
-		slices.Reverse(refs)
-		rule["backendRefs"] = append(refs, m.ref())
-	case 6: // other requests
-		rule["matches"] = m.routeRule().(map[string]any)["matches"]
 	}
 }
 
@@ -299,8 +198,11 @@ func FuzzPlan(f *testing.F) {
 		w := newFixture(t)
 		for i := range 1 + m.IntN(3) {
 			object := m.ingress(fmt.Sprint("object", i))
-			if m.IntN(2) == 0 {
+			switch m.IntN(3) {
+			case 0:
 				object = m.httpRoute(fmt.Sprint("object", i))
+			case 1:
+				object = m.virtualService(fmt.Sprint("object", i))
 			}
 			text, err := json.Marshal(object)
 			if err != nil {
@@ -310,7 +212,7 @@ func FuzzPlan(f *testing.F) {
 		}
 		wanted := slices.Clone(w.stored)
 		for range 12 {
-			happens := m.one("targets", "proxy", "fleet", "grants", "time", "time", "restore", "rollout")
+			happens := m.one("targets", "proxy", "fleet", "grants", "time", "time", "restore", "rollout", "rules", "ports")
 			if !m.hasHandWritten && m.IntN(4) == 0 {
 				happens = "edit"
 			}
@@ -330,6 +232,14 @@ func FuzzPlan(f *testing.F) {
 				w.Now = w.Now.Add(time.Duration(m.IntN(100)) * time.Second)
 			case "rollout":
 				w.rollouts = []apis.Rollout{rollout(t, "team", m.one(`{httpRoute: object0}`, `{httpRoutes: [{name: object1}]}`, `{}`))}
+				w.rollouts[0].Spec.Strategy.Canary.TrafficRouting.Istio = &apis.IstioRouting{
+					VirtualServices: []apis.RoutedVirtualService{{Name: m.one("object0", "object1.team", "object0.other")}},
+				}
+			case "rules":
+				w.DestinationRules = m.destinationRules()
+			case "ports": // another port of Service cart, of which destinations without a port use the only one
+				ports := []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "admin", Port: 81}}
+				w.Services["cart"] = service("", ports[:1+m.IntN(2)]...)
 			case "edit":
 				i, edit := m.IntN(len(w.stored)), m.edit(m.Uint64())
 				w.stored[i], wanted[i] = edited(t, w.stored[i], edit), edited(t, wanted[i], edit)
@@ -367,7 +277,8 @@ func FuzzPlan(f *testing.F) {
 // fleet.
 func fleets(undo string) (own, elsewhere int) {
 	elsewhere = strings.Count(undo, `/namespace","value":"keda"}`)
-	return strings.Count(undo, `/name","value":"kedify-proxy"}`) - elsewhere, elsewhere
+	own = strings.Count(undo, `/name","value":"kedify-proxy"}`) + strings.Count(undo, `/host","value":"kedify-proxy`)
+	return own - elsewhere, elsewhere
 }
 
 // anyonesGrant allows HTTPRoutes of namespace team to reference all Services of the shared fleet.
@@ -382,7 +293,7 @@ func anyonesGrant(made time.Time) apis.ReferenceGrant {
 }
 
 // proxied counts the backends that reference the proxies.
-func proxied(text string) int { return strings.Count(text, `"kedify-proxy"`) }
+func proxied(text string) int { return strings.Count(text, `":"kedify-proxy`) }
 
 // restored returns an object after a tool applied its original, which keeps unknown annotations.
 func restored(t *testing.T, text, original string) string {

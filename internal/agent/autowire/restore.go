@@ -23,7 +23,7 @@ func restorePatch(wired, originals []backend) (string, error) {
 			value := json.RawMessage(field.value)
 			patch = append(patch, desired.Operation{Op: "test", Path: field.pointer, Value: value})
 		}
-		patch = append(patch, desired.Operation{Op: "test", Path: ref.pointer + "/name", Value: ProxyService})
+		patch = append(patch, ref.testName())
 		if ref.namespace != originals[i].namespace {
 			patch = append(patch, desired.Operation{Op: "test", Path: ref.pointer + "/namespace", Value: ref.namespace})
 		}
@@ -32,6 +32,14 @@ func restorePatch(wired, originals []backend) (string, error) {
 	patch = append(patch, desired.Operation{Op: "remove", Path: annotationPointer(httpv1alpha1.AnnotationAutowireUndo)})
 	text, err := json.Marshal(patch)
 	return string(text), err
+}
+
+// testName returns the operation that tests the name of the backend's Service.
+func (b *backend) testName() desired.Operation {
+	if b.isDestination {
+		return desired.Operation{Op: "test", Path: b.pointer + "/host", Value: b.hostText()}
+	}
+	return desired.Operation{Op: "test", Path: b.pointer + "/name", Value: b.service.Name}
 }
 
 // annotationPointer returns the JSON pointer to an annotation.
@@ -44,43 +52,68 @@ func parseRestorePatch(text string) ([]backend, error) {
 	if text == "" {
 		return nil, nil
 	}
-	var patch []struct {
-		Op, Path string
-		Value    json.RawMessage
-	}
+	var patch []operation
 	if err := json.Unmarshal([]byte(text), &patch); err != nil {
 		return nil, fmt.Errorf("annotation %s: %w", httpv1alpha1.AnnotationAutowireUndo, err)
 	}
 	var originals []backend
 	var original backend
-	for _, operation := range patch {
-		var err error
-		pointer, isName := strings.CutSuffix(operation.Path, "/name")
-		isNamespace := strings.HasSuffix(operation.Path, "/namespace")
-		switch {
-		case isNamespace && operation.Op == "test":
-			original.crossedNamespace = true
-		case isNamespace && operation.Op == "add":
-			err = json.Unmarshal(operation.Value, &original.namespace)
-		case isNamespace:
-		case operation.Op == "test" && !isName:
-			field := precondition{pointer: operation.Path, value: canonicalJSON(operation.Value)}
-			original.preconditions = append(original.preconditions, field)
-		case operation.Op == "replace" && isName:
-			original.pointer = pointer
-			err = json.Unmarshal(operation.Value, &original.service.Name)
-		case operation.Op == "replace":
-			original.isPlainPort = json.Unmarshal(operation.Value, &original.service.Port.Number) == nil
-			if !original.isPlainPort {
-				err = json.Unmarshal(operation.Value, &original.service.Port)
-			}
-			originals, original = append(originals, original), backend{}
-		}
+	for _, current := range patch {
+		isComplete, err := original.add(current)
 		if err != nil {
-			return nil, fmt.Errorf("annotation %s: %s: %w", httpv1alpha1.AnnotationAutowireUndo, operation.Path, err)
+			return nil, fmt.Errorf("annotation %s: %s: %w", httpv1alpha1.AnnotationAutowireUndo, current.Path, err)
+		}
+		if isComplete {
+			originals, original = append(originals, original), backend{}
 		}
 	}
 	return originals, nil
+}
+
+// operation is an operation of a restore record.
+type operation struct {
+	Op, Path string
+	Value    json.RawMessage
+}
+
+// destinationField is the end of a pointer to the destination of a VirtualService. The fields by which backends are
+// found again have other names, such as /spec/hosts and /spec/rules/0/host.
+const destinationField = "/destination"
+
+// add adds the content of an operation to the original of a restore record. isComplete reports whether it was the last
+// one, which restores the port.
+func (b *backend) add(current operation) (isComplete bool, err error) {
+	pointer, isName := strings.CutSuffix(current.Path, "/name")
+	if destination, isHost := strings.CutSuffix(current.Path, destinationField+"/host"); isHost {
+		pointer, isName, b.isDestination = destination+destinationField, true, true
+	}
+	isNamespace := strings.HasSuffix(current.Path, "/namespace")
+	switch {
+	case isNamespace && current.Op == "test":
+		b.crossedNamespace = true
+	case isNamespace && current.Op == "add":
+		err = json.Unmarshal(current.Value, &b.namespace)
+	case isNamespace:
+	case current.Op == "test" && !isName:
+		field := precondition{pointer: current.Path, value: canonicalJSON(current.Value)}
+		b.preconditions = append(b.preconditions, field)
+	case current.Op == "replace" && isName:
+		b.pointer = pointer
+		err = json.Unmarshal(current.Value, &b.service.Name)
+		if name, rest, isFull := strings.Cut(b.service.Name, "."); b.isDestination && isFull {
+			b.service.Name, b.domain = name, "."+rest
+		}
+	case current.Op == "replace":
+		b.isPlainPort = json.Unmarshal(current.Value, &b.service.Port.Number) == nil
+		if !b.isPlainPort {
+			err = json.Unmarshal(current.Value, &b.service.Port)
+		}
+		return true, err
+	case current.Op == "remove" && strings.HasSuffix(current.Path, destinationField+"/port"):
+		b.omitsPort = true
+		return true, nil
+	}
+	return false, err
 }
 
 // matchOriginals finds the original of each backend that references the proxies, by the backend's index. After an

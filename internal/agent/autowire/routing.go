@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
@@ -14,8 +16,8 @@ import (
 // gatewayPlugin is the name in Rollouts of the traffic router plugin that sets the weights of HTTPRoutes.
 const gatewayPlugin = "argoproj-labs/gatewayAPI"
 
-// Routing is the set of HTTPRoutes that gatewayPlugin manages for one Rollout, and of Ingresses that the controller
-// itself manages for it.
+// Routing is the set of HTTPRoutes that gatewayPlugin manages for one Rollout, and of Ingresses and VirtualServices that
+// the controller itself manages for it.
 type Routing struct {
 	rollout, namespace string // the Rollout's name and namespace
 	config             routingConfig
@@ -35,23 +37,24 @@ type routingConfig struct {
 	// HTTPRouteSelector selects routes of Namespace by their labels.
 	HTTPRouteSelector *metav1.LabelSelector `json:"httpRouteSelector"`
 	// hasRoutes reports whether the Rollout uses the plugin. nginx and alb are the Ingresses of the controller's own
-	// routers.
-	hasRoutes  bool
-	nginx, alb []string
+	// routers, and istio the VirtualServices.
+	hasRoutes         bool
+	nginx, alb, istio []string
 }
 
-// RoutingConfig returns a text that differs for two versions of a Rollout if they manage other HTTPRoutes or
-// Ingresses.
+// RoutingConfig returns a text that differs for two versions of a Rollout if they manage other HTTPRoutes, Ingresses or
+// VirtualServices.
 func RoutingConfig(rollout *apis.Rollout) string {
 	canary := rollout.Spec.Strategy.Canary
 	if canary == nil || canary.TrafficRouting == nil {
 		return ""
 	}
-	return fmt.Sprint(string(canary.TrafficRouting.Plugins[gatewayPlugin]), canary.TrafficRouting.Ingresses())
+	return fmt.Sprint(string(canary.TrafficRouting.Plugins[gatewayPlugin]), canary.TrafficRouting.Ingresses(),
+		canary.TrafficRouting.Istio.Names())
 }
 
-// Routings returns the routings of all Rollouts that use gatewayPlugin, or Ingresses. An unreadable configuration is
-// ignored: the plugin rejects it.
+// Routings returns the routings of all Rollouts that use gatewayPlugin, Ingresses or VirtualServices. An unreadable
+// configuration is ignored: the plugin rejects it.
 func Routings(rollouts ...apis.Rollout) []Routing {
 	var routings []Routing
 	for i := range rollouts {
@@ -66,7 +69,8 @@ func Routings(rollouts ...apis.Rollout) []Routing {
 			routing.config.Namespace = rollouts[i].Namespace
 		}
 		routing.config.nginx, routing.config.alb = canary.TrafficRouting.Nginx.Names(), canary.TrafficRouting.ALB.Names()
-		if routing.config.hasRoutes || len(routing.config.nginx)+len(routing.config.alb) > 0 {
+		routing.config.istio = canary.TrafficRouting.Istio.Names()
+		if routing.config.hasRoutes || routing.hasOwnRouters() {
 			routings = append(routings, routing)
 		}
 	}
@@ -75,6 +79,37 @@ func Routings(rollouts ...apis.Rollout) []Routing {
 
 // String returns namespace and name of the Rollout, for messages.
 func (r *Routing) String() string { return r.namespace + "/" + r.rollout }
+
+// hasOwnRouters reports whether the Rollout uses routers of the controller itself.
+func (r *Routing) hasOwnRouters() bool {
+	return len(r.config.nginx)+len(r.config.alb)+len(r.config.istio) > 0
+}
+
+// managesVirtualService reports whether the controller manages a VirtualService.
+func (r *Routing) managesVirtualService(service metav1.Object) bool {
+	return slices.ContainsFunc(r.config.istio, func(text string) bool {
+		if !strings.Contains(text, ".") {
+			return text == service.GetName() && r.namespace == service.GetNamespace()
+		}
+		return slices.ContainsFunc(splitVirtualService(text), func(key types.NamespacedName) bool {
+			return key.Name == service.GetName() && key.Namespace == service.GetNamespace()
+		})
+	})
+}
+
+// splitVirtualService returns the possible names of a VirtualService that a Rollout names with its namespace. Argo
+// Rollouts takes what follows the last dot as the namespace since 1.10, and what follows the first one before
+// (utils/istio/istio.go).
+func splitVirtualService(text string) []types.NamespacedName {
+	text = strings.TrimSuffix(text, "."+clusterDomain)
+	parts, last := strings.Split(text, "."), strings.LastIndex(text, ".")
+	if last < 0 {
+		return nil
+	}
+	return []types.NamespacedName{
+		{Name: text[:last], Namespace: text[last+1:]}, {Name: parts[0], Namespace: parts[1]},
+	}
+}
 
 // ingressRouter returns the controller's router that manages an Ingress, or an empty text.
 func (r *Routing) ingressRouter(ingress metav1.Object) string {
@@ -87,11 +122,18 @@ func (r *Routing) ingressRouter(ingress metav1.Object) string {
 	return ""
 }
 
-// Namespaces returns the namespaces of the HTTPRoutes and Ingresses.
+// Namespaces returns the namespaces of the HTTPRoutes, Ingresses and VirtualServices.
 func (r *Routing) Namespaces() []string {
 	namespaces := []string{r.config.Namespace}
-	if r.namespace != r.config.Namespace && len(r.config.nginx)+len(r.config.alb) > 0 {
+	if r.namespace != r.config.Namespace && r.hasOwnRouters() {
 		namespaces = append(namespaces, r.namespace)
+	}
+	for _, text := range r.config.istio {
+		for _, key := range splitVirtualService(text) {
+			if !slices.Contains(namespaces, key.Namespace) {
+				namespaces = append(namespaces, key.Namespace)
+			}
+		}
 	}
 	for _, route := range r.config.HTTPRoutes {
 		if route.Namespace != "" && !slices.Contains(namespaces, route.Namespace) {

@@ -159,7 +159,7 @@ func areSettingsPending(object *httpv1alpha1.HTTPScaledObject) bool {
 // unsupportedKinds returns a message if this version supports none of the requested kinds.
 func unsupportedKinds(kinds []trigger.AutowireKind) string {
 	if len(kinds) == 0 {
-		return "of the kinds in trafficAutowire, this version supports only ingress and httproute"
+		return "of the kinds in trafficAutowire, this version supports only ingress, httproute and virtualservice"
 	}
 	return ""
 }
@@ -170,15 +170,32 @@ func (t *Target) describeKinds() string {
 	for _, kind := range t.Kinds {
 		names = append(names, kindNames()[kind])
 	}
+	if last := len(names) - 1; last > 1 {
+		names = []string{strings.Join(names[:last], ", "), names[last]}
+	}
 	return strings.Join(names, " or ")
+}
+
+// problemOf returns the problem of the first of its kinds that has one, or an empty text.
+func (t *Target) problemOf(unlisted map[trigger.AutowireKind]string) string {
+	for _, kind := range t.Kinds {
+		if unlisted[kind] != "" {
+			return unlisted[kind]
+		}
+	}
+	return ""
 }
 
 // matches reports whether the target may match some of the requests.
 func (t *Target) matches(requests requestSet) bool {
 	return anyPair(t.Hosts, requests.hosts, hostsOverlap) && (len(t.PathPrefixes) == 0 ||
-		anyPair(t.PathPrefixes, requests.paths, func(prefix string, path path) bool {
-			return hasPathPrefix(prefix, path.text) || !path.isExact && hasPathPrefix(path.text, prefix)
-		}))
+		anyPair(t.PathPrefixes, requests.paths, func(prefix string, path path) bool { return path.mayHavePrefix(prefix) }))
+}
+
+// mayHavePrefix reports whether some of the paths begin with the segments of prefix.
+func (p path) mayHavePrefix(prefix string) bool {
+	return hasPathPrefix(prefix, p.text) || !p.isExact && hasPathPrefix(p.text, prefix) ||
+		p.isOpen && strings.HasPrefix(prefix, p.text)
 }
 
 // anyPair reports whether two lists have an element each that belong together.

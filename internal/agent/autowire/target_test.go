@@ -18,7 +18,7 @@ import (
 func TestTargetOf(t *testing.T) {
 	t.Parallel()
 	const made = `labels: {app.kubernetes.io/managed-by: kedify-http-agent}`
-	const both, ingress, route = "ingress httproute", "ingress", "httproute"
+	const all, ingress, route = "ingress httproute virtualservice", "ingress", "httproute"
 	const settings = `, annotations: {http.kedify.io/autowire-settings: '` + inH2C + `'}`
 	report := func(ready, acked int, settings string) string {
 		return fmt.Sprintf(`{dataPlane: {proxies: {ready: %d, acked: %d}, autowireSettings: %q}}`, ready, acked, settings)
@@ -35,38 +35,38 @@ func TestTargetOf(t *testing.T) {
 		settings         string
 		isPending        bool // the settings are
 	}{
-		"made by the agent":                {metadata: made, isTarget: true, kinds: both},
+		"made by the agent":                {metadata: made, isTarget: true, kinds: all},
 		"manual":                           {metadata: `annotations: {}`},
 		"manual, annotated":                {metadata: `annotations: {http.kedify.io/traffic-autowire: ingress}`, isTarget: true, kinds: ingress},
 		"opted out":                        {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "false"}`},
-		"other kinds":                      {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "virtualservice,route"}`, isTarget: true, unsupportedKinds: "of the kinds in trafficAutowire, this version supports only ingress and httproute"},
-		"session affinity":                 {metadata: made + `, annotations: {http.kedify.io/session-affinity: "{cookie: {name: route}}"}`, isTarget: true, kinds: both, hasAffinity: true},
-		"invalid session affinity":         {metadata: made + `, annotations: {http.kedify.io/session-affinity: route}`, isTarget: true, kinds: both},
+		"other kinds":                      {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "service,route"}`, isTarget: true, unsupportedKinds: "of the kinds in trafficAutowire, this version supports only ingress, httproute and virtualservice"},
+		"session affinity":                 {metadata: made + `, annotations: {http.kedify.io/session-affinity: "{cookie: {name: route}}"}`, isTarget: true, kinds: all, hasAffinity: true},
+		"invalid session affinity":         {metadata: made + `, annotations: {http.kedify.io/session-affinity: route}`, isTarget: true, kinds: all},
 		"one kind":                         {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "httproute"}`, isTarget: true, kinds: route},
 		"among other kinds":                {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "service,ingress"}`, isTarget: true, kinds: ingress},
-		"the shared fleet":                 {metadata: made + `, annotations: {http.kedify.io/fleet: shared}`, isTarget: true, kinds: both, isShared: true},
-		"TLS, not ready":                   {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, isTarget: true, kinds: both, certificate: autowire.CertificateMaybeActive},
-		"TLS, ready":                       {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: TLSReady}]}`, isTarget: true, kinds: both, certificate: autowire.CertificateActive},
-		"TLS, other object's certificate":  {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: CertificateConflict}]}`, isTarget: true, kinds: both, certificate: autowire.CertificateActive},
-		"TLS, possibly active certificate": {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: InvalidSecret}]}`, isTarget: true, kinds: both, certificate: autowire.CertificateMaybeActive},
-		"TLS, no certificate":              {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: SecretNotFound}]}`, isTarget: true, kinds: both, certificate: autowire.CertificateMissing},
-		"no TLS any more":                  {metadata: made, status: `{conditions: [{type: TLSReady, reason: TLSReady}]}`, isTarget: true, kinds: both},
+		"the shared fleet":                 {metadata: made + `, annotations: {http.kedify.io/fleet: shared}`, isTarget: true, kinds: all, isShared: true},
+		"TLS, not ready":                   {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, isTarget: true, kinds: all, certificate: autowire.CertificateMaybeActive},
+		"TLS, ready":                       {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: TLSReady}]}`, isTarget: true, kinds: all, certificate: autowire.CertificateActive},
+		"TLS, other object's certificate":  {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: CertificateConflict}]}`, isTarget: true, kinds: all, certificate: autowire.CertificateActive},
+		"TLS, possibly active certificate": {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: InvalidSecret}]}`, isTarget: true, kinds: all, certificate: autowire.CertificateMaybeActive},
+		"TLS, no certificate":              {metadata: made + `, annotations: {http.kedify.io/tls-secret-name: a}`, status: `{conditions: [{type: TLSReady, reason: SecretNotFound}]}`, isTarget: true, kinds: all, certificate: autowire.CertificateMissing},
+		"no TLS any more":                  {metadata: made, status: `{conditions: [{type: TLSReady, reason: TLSReady}]}`, isTarget: true, kinds: all},
 		"terminating":                      {metadata: made + `, deletionTimestamp: "2026-05-01T12:00:00Z"`},
-		"programmed":                       {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 2}]}`, isTarget: true, kinds: both, isProgrammed: true},
-		"programmed before":                {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 1}]}`, isTarget: true, kinds: both},
-		"not programmed":                   {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "False", observedGeneration: 2}]}`, isTarget: true, kinds: both},
-		"status in an annotation":          {metadata: made + `, uid: u, generation: 2, annotations: {http.kedify.io/status: '{"uid": "u", "conditions": [{"type": "Programmed", "status": "True", "observedGeneration": 2}]}'}`, isTarget: true, kinds: both, isProgrammed: true},
-		"settings":                         {metadata: made + settings, isTarget: true, kinds: both, settings: inH2C, isPending: true},
-		"settings, of another report":      {metadata: made + settings, status: report(2, 2, ""), isTarget: true, kinds: both, settings: inH2C, isPending: true},
-		"settings, a proxy lacks them":     {metadata: made + settings, status: report(2, 1, inH2C), isTarget: true, kinds: both, settings: inH2C, isPending: true},
-		"settings, no proxy":               {metadata: made + settings, status: report(0, 0, inH2C), isTarget: true, kinds: both, settings: inH2C, isPending: true},
-		"settings, acknowledged":           {metadata: made + settings, status: report(2, 2, inH2C), isTarget: true, kinds: both, settings: inH2C},
-		"settings, removed":                {metadata: made, status: report(2, 2, inH2C), isTarget: true, kinds: both, isPending: true},
-		"no settings, a proxy lags":        {metadata: made, status: report(2, 1, ""), isTarget: true, kinds: both},
+		"programmed":                       {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 2}]}`, isTarget: true, kinds: all, isProgrammed: true},
+		"programmed before":                {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "True", observedGeneration: 1}]}`, isTarget: true, kinds: all},
+		"not programmed":                   {metadata: made + `, generation: 2`, status: `{conditions: [{type: Programmed, status: "False", observedGeneration: 2}]}`, isTarget: true, kinds: all},
+		"status in an annotation":          {metadata: made + `, uid: u, generation: 2, annotations: {http.kedify.io/status: '{"uid": "u", "conditions": [{"type": "Programmed", "status": "True", "observedGeneration": 2}]}'}`, isTarget: true, kinds: all, isProgrammed: true},
+		"settings":                         {metadata: made + settings, isTarget: true, kinds: all, settings: inH2C, isPending: true},
+		"settings, of another report":      {metadata: made + settings, status: report(2, 2, ""), isTarget: true, kinds: all, settings: inH2C, isPending: true},
+		"settings, a proxy lacks them":     {metadata: made + settings, status: report(2, 1, inH2C), isTarget: true, kinds: all, settings: inH2C, isPending: true},
+		"settings, no proxy":               {metadata: made + settings, status: report(0, 0, inH2C), isTarget: true, kinds: all, settings: inH2C, isPending: true},
+		"settings, acknowledged":           {metadata: made + settings, status: report(2, 2, inH2C), isTarget: true, kinds: all, settings: inH2C},
+		"settings, removed":                {metadata: made, status: report(2, 2, inH2C), isTarget: true, kinds: all, isPending: true},
+		"no settings, a proxy lags":        {metadata: made, status: report(2, 1, ""), isTarget: true, kinds: all},
 		"settings, report in an annotation": {
 			metadata: made + `, uid: u, annotations: {http.kedify.io/autowire-settings: '` + inH2C + `', http.kedify.io/status: '{"uid": "u", "dataPlane": ` +
 				`{"proxies": {"ready": 1, "acked": 1}, "autowireSettings": "{\"protocol\":\"h2c\"}"}}'}`,
-			isTarget: true, kinds: both, settings: inH2C,
+			isTarget: true, kinds: all, settings: inH2C,
 		},
 	}
 	for name, test := range tests {

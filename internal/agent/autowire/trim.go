@@ -15,7 +15,7 @@ import (
 
 // Trimmer removes what a plan does not read from objects before they are cached: any tenant can store 256 KiB of
 // annotations in each object, and more of other metadata.
-type Trimmer struct{ ingress, route, service annotationSet }
+type Trimmer struct{ ingress, route, virtualService, service annotationSet }
 
 // NewTrimmer returns a Trimmer.
 func NewTrimmer() *Trimmer {
@@ -29,7 +29,10 @@ func NewTrimmer() *Trimmer {
 	for _, rule := range hostRules() {
 		ofIngresses = append(ofIngresses, rule.names...)
 	}
-	return &Trimmer{newAnnotationSet(onIngress, ofIngresses), newAnnotationSet(onRoute, own), newAnnotationSet(onService, nil)}
+	return &Trimmer{
+		ingress: newAnnotationSet(onIngress, ofIngresses), route: newAnnotationSet(onRoute, own),
+		virtualService: newAnnotationSet(0, own), service: newAnnotationSet(onService, nil),
+	}
 }
 
 // Ingress trims an Ingress.
@@ -40,6 +43,12 @@ func (t *Trimmer) Ingress(ingress *networkingv1.Ingress) {
 
 // HTTPRoute trims an HTTPRoute. Its labels stay, because Rollouts select by them.
 func (t *Trimmer) HTTPRoute(route *apis.HTTPRoute) { t.route.trim(route) }
+
+// VirtualService trims a VirtualService.
+func (t *Trimmer) VirtualService(service *apis.VirtualService) {
+	t.virtualService.trim(service)
+	service.Labels = nil
+}
 
 // Service returns the part of a Service that a plan reads.
 func (t *Trimmer) Service(service *corev1.Service) *corev1.Service {

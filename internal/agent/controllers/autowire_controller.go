@@ -36,7 +36,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/probe"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
-	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // autowireOwner is the field manager of the condition and the annotation of HTTPScaledObjects that the
@@ -44,14 +43,14 @@ import (
 // and an apply removes the manager's other fields.
 const autowireOwner = fieldOwner + "-autowire"
 
-// AutowireReconciler updates the backends of Ingresses and HTTPRoutes as package autowire plans. It is a
+// AutowireReconciler updates the backends of Ingresses, HTTPRoutes and VirtualServices as package autowire plans. It is a
 // reconcile.Reconciler, and its requests name namespaces.
 type AutowireReconciler struct {
 	// Client writes, and reads from the cache of AutowireCache.
 	Client client.Client
 	// APIReader reads without a cache.
 	APIReader client.Reader
-	// Events records Events on Ingresses, HTTPRoutes and HTTPScaledObjects.
+	// Events records Events on Ingresses, HTTPRoutes, VirtualServices and HTTPScaledObjects.
 	Events record.EventRecorder
 	// Now is the clock.
 	Now func() time.Time
@@ -73,14 +72,16 @@ type AutowireReconciler struct {
 	// ProbeProxies keeps a connection to each proxy of a namespace and returns those that are gone.
 	// SetupWithManager sets it; nil disables probing.
 	ProbeProxies func(namespace string, proxies []netip.AddrPort) (gone []netip.AddrPort)
-	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute, Rollout or, without the caches of
-	// SetupWithManager, BackendTLSPolicy. SetupWithManager sets it.
+	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute, VirtualService, Rollout or, without
+	// the caches of SetupWithManager, BackendTLSPolicy and DestinationRule. SetupWithManager sets it.
 	IsInstalled func(schema.GroupVersionKind) bool
 	// StatusSchema is the schema of the status of HTTPScaledObjects, nil if it is unknown.
 	StatusSchema *crd.Published
-	// classes, policies and alphaPolicies cache IngressClasses and BackendTLSPolicies. SetupWithManager sets them; without
-	// them, Client reads these kinds.
-	classes, policies, alphaPolicies *kindCache
+	// VirtualServices caches VirtualServices. SetupWithManager sets it if it is nil; without it, Client reads them.
+	VirtualServices *VirtualServices
+	// classes, policies, alphaPolicies and rules cache IngressClasses, BackendTLSPolicies and DestinationRules.
+	// SetupWithManager sets them; without them, Client reads these kinds.
+	classes, policies, alphaPolicies, rules *kindCache
 }
 
 // Reconcile updates the backends of the namespace that the request names.
@@ -90,7 +91,7 @@ func (a *AutowireReconciler) Reconcile(ctx context.Context, request ctrl.Request
 		return ctrl.Result{}, err
 	}
 	objects, err := a.objects(ctx, request.Name, &namespace)
-	if errors.Is(err, errUnread) {
+	if isUnread(err) {
 		return ctrl.Result{RequeueAfter: retryAfter}, nil
 	}
 	if err != nil {
@@ -191,42 +192,6 @@ func (a *AutowireReconciler) proxies(ctx context.Context, namespace string) (sta
 	return state, err
 }
 
-// objects reads the Ingresses and HTTPRoutes of a namespace into it, and returns them in the same order.
-func (a *AutowireReconciler) objects(
-	ctx context.Context, name string, into *autowire.Namespace,
-) (objects []client.Object, err error) {
-	var ingresses networkingv1.IngressList
-	var routes apis.HTTPRouteList
-	var rollouts apis.RolloutList
-	inside := client.InNamespace(name)
-	if err = a.Client.List(ctx, &ingresses, inside); err == nil && a.IsInstalled(apis.HTTPRouteKind()) {
-		err = a.Client.List(ctx, &routes, inside)
-	}
-	into.Unreadable = map[trigger.AutowireKind]string{}
-	if err == nil && len(ingresses.Items) > 0 {
-		into.Classes, into.Unreadable[trigger.AutowireIngress], err = a.ingressClasses(ctx)
-	}
-	if err == nil && len(routes.Items) > 0 {
-		into.TLSPolicies, into.Unreadable[trigger.AutowireHTTPRoute], err = a.tlsPolicies(ctx, name)
-	}
-	if err == nil && len(ingresses.Items)+len(routes.Items) > 0 && a.IsInstalled(apis.RolloutKind()) {
-		err = a.Client.List(ctx, &rollouts, client.UnsafeDisableDeepCopy) // a Rollout may manage routes of other namespaces
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read namespace %s: %w", name, err)
-	}
-	routings := autowire.Routings(rollouts.Items...)
-	for i := range ingresses.Items {
-		objects = append(objects, &ingresses.Items[i])
-		into.Objects = append(into.Objects, autowire.FromIngress(&ingresses.Items[i], routings...))
-	}
-	for i := range routes.Items {
-		objects = append(objects, &routes.Items[i])
-		into.Objects = append(into.Objects, autowire.FromHTTPRoute(&routes.Items[i], routings))
-	}
-	return objects, nil
-}
-
 // isActive reports whether an HTTPScaledObject is not about to be deleted with its ScaledObject or trigger.
 func (a *AutowireReconciler) isActive(ctx context.Context, object *httpv1alpha1.HTTPScaledObject) (bool, error) {
 	owner := ownerOf(object)
@@ -285,8 +250,8 @@ func isNewProblem(before, after *metav1.Condition) bool {
 }
 
 // SetupWithManager adds the controller to mgr. It reconciles a namespace when an object that affects its backends
-// changes. HTTPRoutes, BackendTLSPolicies and Rollouts are watched as soon as they are installed, and
-// BackendTLSPolicies and IngressClasses as soon as the agent has the permission.
+// changes. HTTPRoutes, BackendTLSPolicies, Rollouts and the kinds of Istio are watched as soon as they are installed, and
+// BackendTLSPolicies, IngressClasses and the kinds of Istio as soon as the agent has the permission.
 func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 	if err := a.cacheInputs(mgr); err != nil {
 		return err
@@ -314,6 +279,9 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 		WatchesRawSource(source.Channel(a.classes.changed, handler.EnqueueRequestsFromMapFunc(a.ingressNamespaces))).
 		WatchesRawSource(source.Channel(a.policies.changed, handler.EnqueueRequestsFromMapFunc(a.policyNamespaces))).
 		WatchesRawSource(source.Channel(a.alphaPolicies.changed, handler.EnqueueRequestsFromMapFunc(a.policyNamespaces))).
+		WatchesRawSource(source.Channel(
+			a.VirtualServices.cache.changed, handler.EnqueueRequestsFromMapFunc(a.serviceNamespaces))).
+		WatchesRawSource(source.Channel(a.rules.changed, handler.EnqueueRequestsFromMapFunc(a.ruleNamespaces))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, ReconciliationTimeout: reconcileTimeout, UsePriorityQueue: new(true),
 		}).
@@ -326,6 +294,7 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 	return errors.Join(
 		mgr.Add(prober), setUpGrants(),
 		a.classes.setUp(), a.policies.setUp(), a.alphaPolicies.setUpUnless(a.policies), // in this order
+		a.VirtualServices.cache.setUp(), a.rules.setUp(),
 		optional.watch(apis.RolloutKind(), &apis.Rollout{}, enqueueNamespaces(routedNamespaces),
 			predicate.Funcs{UpdateFunc: routingChanged}),
 		optional.watch(apis.HTTPRouteKind(), &apis.HTTPRoute{}, enqueueNamespaces(ownNamespace),
@@ -363,7 +332,8 @@ func requestsFor(namespaces []string) (requests []reconcile.Request) {
 // ownNamespace returns the namespace of an object.
 func ownNamespace(object client.Object) []string { return []string{object.GetNamespace()} }
 
-// routedNamespaces returns the namespaces of the HTTPRoutes that a Rollout's traffic router manages.
+// routedNamespaces returns the namespaces of the HTTPRoutes, Ingresses and VirtualServices that a Rollout's traffic router
+// manages.
 func routedNamespaces(object client.Object) (namespaces []string) {
 	if rollout, ok := object.(*apis.Rollout); ok {
 		for _, routing := range autowire.Routings(*rollout) {

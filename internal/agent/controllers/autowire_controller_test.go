@@ -33,8 +33,8 @@ import (
 // errKilled stops an agent.
 var errKilled = errors.New("killed")
 
-// team is a namespace with two Ingresses and two HTTPRoutes for one HTTPScaledObject, and an API server that stops the
-// agent at a write.
+// team is a namespace with two Ingresses, two HTTPRoutes and a VirtualService for one HTTPScaledObject, and an API server
+// that stops the agent at a write.
 type team struct {
 	api    client.Client
 	writes int // that are still done
@@ -55,7 +55,7 @@ func newTeam(t *testing.T) *team {
 	shop := &httpv1alpha1.HTTPScaledObject{ObjectMeta: in("shop"), Spec: httpv1alpha1.HTTPScaledObjectSpec{
 		Hosts: []string{"shop.test"}, ScaleTargetRef: httpv1alpha1.ScaleTargetRef{Service: "shop", Port: 80},
 	}}
-	shop.Annotations = map[string]string{httpv1alpha1.AnnotationTrafficAutowire: "ingress,httproute"}
+	shop.Annotations = map[string]string{httpv1alpha1.AnnotationTrafficAutowire: "ingress,httproute,virtualservice"}
 	shop.Status.Conditions = []metav1.Condition{{Type: httpv1alpha1.ConditionProgrammed, Status: metav1.ConditionTrue, ObservedGeneration: 1}}
 	all := []client.Object{
 		shop,
@@ -75,6 +75,11 @@ func newTeam(t *testing.T) *team {
 			}},
 		}})
 	}
+	all = append(all, &apis.VirtualService{ObjectMeta: in("mesh"), Spec: apis.VirtualServiceSpec{
+		HTTP: []apis.VirtualServiceHTTP{{Route: []apis.VirtualServiceRoute{{
+			Destination: apis.VirtualServiceDestination{Host: "shop.team.svc.cluster.local", Port: &apis.PortSelector{Number: 80}},
+		}}}},
+	}})
 	made := &team{writes: 1000}
 	made.api = fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(all...).WithStatusSubresource(shop).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, api client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
@@ -169,7 +174,7 @@ func TestRestoreWhenProxiesAreGone(t *testing.T) {
 		if err := m.again(t); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]string{want, want, want, want}, m.services(t)); diff != "" {
+		if diff := cmp.Diff([]string{want, want, want, want, want}, m.services(t)); diff != "" {
 			t.Errorf("%s: Services (-want +got):\n%s", what, diff)
 		}
 		if len(kept) != proxies {
@@ -206,7 +211,7 @@ func TestHostsOfObjects(t *testing.T) {
 		if reason == httpv1alpha1.ReasonWired {
 			want = "kedify-proxy"
 		}
-		if diff := cmp.Diff([]string{want, want, want, want}, m.services(t)); diff != "" {
+		if diff := cmp.Diff([]string{want, want, want, want, want}, m.services(t)); diff != "" {
 			t.Errorf("%s: Services (-want +got):\n%s", what, diff)
 		}
 		condition := meta.FindStatusCondition(m.shop(t).Status.Conditions, httpv1alpha1.ConditionAutowired)
@@ -252,7 +257,7 @@ func TestGrantRejected(t *testing.T) {
 			t.Errorf("condition %+v, want %q", condition, what)
 		}
 	}
-	if diff := cmp.Diff([]string{"shop", "shop", "shop", "shop"}, m.services(t)); diff != "" {
+	if diff := cmp.Diff([]string{"shop", "shop", "shop", "shop", "shop"}, m.services(t)); diff != "" {
 		t.Errorf("Services (-want +got):\n%s", diff)
 	}
 	m.refused = nil
@@ -261,7 +266,7 @@ func TestGrantRejected(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if diff := cmp.Diff([]string{"shop", "shop", "kedify-proxy", "kedify-proxy"}, m.services(t)); diff != "" {
+	if diff := cmp.Diff([]string{"shop", "shop", "kedify-proxy", "kedify-proxy", "shop"}, m.services(t)); diff != "" {
 		t.Errorf("Services (-want +got):\n%s", diff)
 	}
 }
@@ -292,7 +297,7 @@ func TestKilledAroundGrantWrites(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if diff := cmp.Diff([]string{"shop", "shop", "kedify-proxy", "kedify-proxy"}, m.services(t)); diff != "" {
+			if diff := cmp.Diff([]string{"shop", "shop", "kedify-proxy", "kedify-proxy", "shop"}, m.services(t)); diff != "" {
 				t.Errorf("Services (-want +got):\n%s", diff)
 			}
 		})
@@ -312,7 +317,9 @@ func (m *team) services(t *testing.T) []string {
 	t.Helper()
 	var ingresses networkingv1.IngressList
 	var routes apis.HTTPRouteList
-	if err := errors.Join(m.api.List(t.Context(), &ingresses), m.api.List(t.Context(), &routes)); err != nil {
+	var services apis.VirtualServiceList
+	if err := errors.Join(m.api.List(t.Context(), &ingresses), m.api.List(t.Context(), &routes),
+		m.api.List(t.Context(), &services)); err != nil {
 		t.Fatal(err)
 	}
 	var found []string
@@ -328,6 +335,14 @@ func (m *team) services(t *testing.T) []string {
 	for _, route := range routes.Items {
 		add(&route, route.Spec.Rules[0].BackendRefs[0].Name)
 	}
+	for _, service := range services.Items {
+		host := service.Spec.HTTP[0].Route[0].Destination.Host
+		name, isHere := strings.CutSuffix(host, ".team.svc.cluster.local")
+		if !isHere {
+			t.Errorf("VirtualService with host %s", host)
+		}
+		add(&service, name)
+	}
 	return found
 }
 
@@ -335,7 +350,7 @@ func (m *team) services(t *testing.T) []string {
 // finishes.
 func TestKilledAtEachWrite(t *testing.T) {
 	t.Parallel()
-	const all = 5 // two Ingresses, two HTTPRoutes and a condition
+	const all = 6 // two Ingresses, two HTTPRoutes, a VirtualService and a condition
 	for _, isOff := range []bool{false, true} {
 		for offset := range all + 1 {
 			t.Run(fmt.Sprintf("off %v, %d writes", isOff, offset), func(t *testing.T) {
@@ -357,14 +372,14 @@ func TestKilledAtEachWrite(t *testing.T) {
 						done++
 					}
 				}
-				if done != min(offset, 4) {
+				if done != min(offset, all-1) {
 					t.Errorf("%d objects name %s after %d writes", done, want, offset)
 				}
 				m.writes = 1000
 				if err := m.run(t); err != nil {
 					t.Fatal(err)
 				}
-				if diff := cmp.Diff([]string{want, want, want, want}, m.services(t)); diff != "" {
+				if diff := cmp.Diff([]string{want, want, want, want, want}, m.services(t)); diff != "" {
 					t.Errorf("Services (-want +got):\n%s", diff)
 				}
 				if err := m.run(t); err != nil || m.writes != 1000-(all-offset) {

@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 )
 
-// cacheInputs creates the caches of IngressClasses and BackendTLSPolicies. Earlier versions of the agent had no
-// permission for them.
+// cacheInputs creates the caches of IngressClasses, BackendTLSPolicies and DestinationRules, and of VirtualServices if
+// there is none. Earlier versions of the agent had no permission for them.
 func (a *AutowireReconciler) cacheInputs(mgr manager.Manager) (err error) {
 	class := networkingv1.SchemeGroupVersion.WithKind("IngressClass")
 	var failed error
@@ -28,6 +28,11 @@ func (a *AutowireReconciler) cacheInputs(mgr manager.Manager) (err error) {
 	a.classes = newCache(class, &networkingv1.IngressClass{}, nil)
 	a.policies = newCache(apis.BackendTLSPolicyKind(), &apis.BackendTLSPolicy{}, a.Namespaces)
 	a.alphaPolicies = newCache(apis.AlphaBackendTLSPolicyKind(), &apis.AlphaBackendTLSPolicy{}, a.Namespaces)
+	a.rules = newCache(apis.DestinationRuleKind(), &apis.DestinationRule{}, a.Namespaces)
+	if a.VirtualServices == nil {
+		a.VirtualServices, err = NewVirtualServices(mgr, a.Namespaces)
+		failed = errors.Join(failed, err)
+	}
 	return failed
 }
 

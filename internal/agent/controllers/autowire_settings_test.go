@@ -63,7 +63,7 @@ func TestSettingsAreWritten(t *testing.T) {
 		if err := m.again(t); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		if diff := cmp.Diff([]string{service, service, service, service}, m.services(t)); diff != "" {
+		if diff := cmp.Diff([]string{service, service, service, service, service}, m.services(t)); diff != "" {
 			t.Errorf("%s: Services (-want +got):\n%s", what, diff)
 		}
 		if got := m.settings(t); got != settings {
@@ -97,7 +97,7 @@ func TestSettingsAreWritten(t *testing.T) {
 // TestKilledAroundSettings stops the agent before each of its writes. No object is wired without the settings.
 func TestKilledAroundSettings(t *testing.T) {
 	t.Parallel()
-	for offset := range 7 { // the settings and a condition, two Ingresses, two HTTPRoutes, and the condition again
+	for offset := range 8 { // the settings and a condition, two Ingresses, two HTTPRoutes, a VirtualService, and the condition again
 		t.Run(strconv.Itoa(offset), func(t *testing.T) {
 			t.Parallel()
 			m := newStickyTeam(t)
@@ -122,7 +122,7 @@ func TestKilledAroundSettings(t *testing.T) {
 				}
 				m.acknowledge(t, m.settings(t))
 			}
-			if diff := cmp.Diff([]string{"kedify-proxy", "kedify-proxy", "kedify-proxy", "kedify-proxy"}, m.services(t)); diff != "" {
+			if diff := cmp.Diff([]string{"kedify-proxy", "kedify-proxy", "kedify-proxy", "kedify-proxy", "kedify-proxy"}, m.services(t)); diff != "" {
 				t.Errorf("Services (-want +got):\n%s", diff)
 			}
 		})

@@ -56,6 +56,10 @@ func Trim() toolscache.TransformFunc {
 		switch typed := object.(type) {
 		case *apis.HTTPRoute:
 			trimmer.HTTPRoute(typed)
+		case *apis.VirtualService:
+			trimmer.VirtualService(typed)
+		case *apis.DestinationRule:
+			trimMeta(typed)
 		case *apis.ScaledObject:
 			managers := desired.TriggerManagers(typed.ManagedFields)
 			if !isProxyService(typed.Name) {

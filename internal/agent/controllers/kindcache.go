@@ -20,6 +20,9 @@ import (
 // errUnread means that the objects of a kind have not been read yet, and that nothing is known to prevent it.
 var errUnread = errors.New("objects have not been read yet")
 
+// isUnread reports whether an error is errUnread.
+func isUnread(err error) bool { return errors.Is(err, errUnread) }
+
 // failuresUntilReport is the number of failed attempts, except for a missing permission, after which the objects of a
 // kind count as unreadable.
 const failuresUntilReport = 3
@@ -37,8 +40,9 @@ type kindCache struct {
 	// problem is why the objects cannot be read, nil for nothing. failures is the number of failed attempts.
 	problem  atomic.Pointer[string]
 	failures atomic.Int32
-	// changed receives each object that changes, and an object without a name when problem changes.
-	changed chan event.GenericEvent
+	// changed receives each object that changes, and an object without a name when problem changes. So do subscribers.
+	changed     chan event.GenericEvent
+	subscribers []chan event.GenericEvent
 	// done is closed when the cache has to end.
 	done chan struct{}
 }
@@ -136,11 +140,20 @@ func isUpdated(before, after any) bool {
 		!maps.Equal(old.GetAnnotations(), current.GetAnnotations()) // those of IngressClasses name the default one
 }
 
-// notify sends an object to the controller.
+// subscribe returns a channel for another controller. It must be called before setUp.
+func (k *kindCache) subscribe() <-chan event.GenericEvent {
+	subscriber := make(chan event.GenericEvent)
+	k.subscribers = append(k.subscribers, subscriber)
+	return subscriber
+}
+
+// notify sends an object to the controllers.
 func (k *kindCache) notify(object client.Object) {
-	select {
-	case k.changed <- event.GenericEvent{Object: object}:
-	case <-k.done:
+	for _, receiver := range append([]chan event.GenericEvent{k.changed}, k.subscribers...) {
+		select {
+		case receiver <- event.GenericEvent{Object: object}:
+		case <-k.done:
+		}
 	}
 }
 

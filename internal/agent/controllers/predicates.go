@@ -67,7 +67,7 @@ func terminationChanged(change event.UpdateEvent) bool {
 		autowire.IsTerminating(before) != autowire.IsTerminating(after)
 }
 
-// routingChanged reports whether a Rollout manages other HTTPRoutes.
+// routingChanged reports whether a Rollout manages other HTTPRoutes, Ingresses or VirtualServices.
 func routingChanged(change event.UpdateEvent) bool {
 	before, isBefore := change.ObjectOld.(*apis.Rollout)
 	after, isAfter := change.ObjectNew.(*apis.Rollout)

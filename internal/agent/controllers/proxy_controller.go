@@ -34,7 +34,6 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
-	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
@@ -74,9 +73,11 @@ type ProxyReconciler struct {
 	CAChanged <-chan event.GenericEvent
 	// Namespaces are the namespaces in which proxies are installed; an empty list means all.
 	Namespaces []string
-	// IgnoreRoutes means that no Ingress and no HTTPRoute counts as a user of proxies, and that the agent needs no
-	// permission for them.
+	// IgnoreRoutes means that no Ingress, HTTPRoute and VirtualService counts as a user of proxies, and that the agent needs
+	// no permission for them.
 	IgnoreRoutes bool
+	// VirtualServices caches VirtualServices; nil means that there are none.
+	VirtualServices *VirtualServices
 	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute. SetupWithManager sets it.
 	IsInstalled func(schema.GroupVersionKind) bool
 	// StatusSchema is the schema of the status of HTTPScaledObjects, nil if it is unknown.
@@ -178,35 +179,6 @@ func (p *ProxyReconciler) autoscaler(ctx context.Context, namespace string) (*un
 		return nil, fmt.Errorf("read ScaledObject %s: %w", key, err)
 	}
 	return scaled, nil
-}
-
-// isWired reports whether an Ingress or HTTPRoute has backends that the AutowireReconciler pointed at the proxies
-// of a namespace. HTTPRoutes of every namespace may reference the shared fleet.
-func (p *ProxyReconciler) isWired(ctx context.Context, namespace string) (bool, error) {
-	if p.IgnoreRoutes {
-		return false, nil
-	}
-	var ingresses networkingv1.IngressList
-	var routes apis.HTTPRouteList
-	inside := client.InNamespace(namespace)
-	where := []client.ListOption{inside}
-	if namespace == p.Settings.InterceptorNamespace {
-		where = []client.ListOption{client.UnsafeDisableDeepCopy}
-	}
-	err := p.Client.List(ctx, &ingresses, inside)
-	if err == nil && p.IsInstalled(apis.HTTPRouteKind()) {
-		err = p.Client.List(ctx, &routes, where...)
-	}
-	isIngressWired := func(ingress networkingv1.Ingress) bool { return hasRestoreRecord(&ingress) }
-	return slices.ContainsFunc(ingresses.Items, isIngressWired) ||
-		slices.ContainsFunc(routes.Items, func(route apis.HTTPRoute) bool {
-			return hasRestoreRecord(&route) && slices.Contains(autowire.ProxyNamespaces(&route), namespace)
-		}), err
-}
-
-// hasRestoreRecord reports whether an object has a restore record of the AutowireReconciler.
-func hasRestoreRecord(object client.Object) bool {
-	return object.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo] != ""
 }
 
 // installed reads the objects of a namespace that have the names of the proxies' objects.
@@ -362,6 +334,10 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 		chosen = chosen.Watches(&networkingv1.Ingress{}, inside,
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
 	}
+	if !p.IgnoreRoutes && p.VirtualServices != nil {
+		chosen = chosen.WatchesRawSource(source.Channel(
+			p.VirtualServices.subscribe(), handler.EnqueueRequestsFromMapFunc(p.withVirtualService)))
+	}
 	running, err := chosen.
 		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, fleet, builder.WithPredicates(predicate.Funcs{UpdateFunc: needChanged})).
@@ -385,15 +361,6 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 	p.IsInstalled = optional.isInstalled
 	return optional.watch(apis.HTTPRouteKind(), &apis.HTTPRoute{}, handler.EnqueueRequestsFromMapFunc(p.wired),
 		predicate.AnnotationChangedPredicate{})
-}
-
-// wired returns the requests for the namespaces whose proxies an HTTPRoute references.
-func (p *ProxyReconciler) wired(_ context.Context, object client.Object) []reconcile.Request {
-	route, ok := object.(*apis.HTTPRoute)
-	if !ok {
-		return nil
-	}
-	return p.requests(autowire.ProxyNamespaces(route)...)
 }
 
 // requests returns the requests for those of the namespaces in which proxies are installed.

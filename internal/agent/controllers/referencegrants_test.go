@@ -40,7 +40,7 @@ func TestGrantsAreOnlyRead(t *testing.T) {
 	if err := m.again(t); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"shop", "shop", "kedify-proxy", "kedify-proxy"}, m.services(t)); diff != "" {
+	if diff := cmp.Diff([]string{"shop", "shop", "kedify-proxy", "kedify-proxy", "shop"}, m.services(t)); diff != "" {
 		t.Errorf("Services (-want +got):\n%s", diff)
 	}
 }

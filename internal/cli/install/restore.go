@@ -22,8 +22,8 @@ import (
 var errRestoreRecord = errors.New("annotation " + httpv1alpha1.AnnotationAutowireUndo + " is invalid: " +
 	"set the backends manually and remove the annotation")
 
-// restoreBackends restores the original backends of all Ingresses and HTTPRoutes that the agent has rewritten, once no
-// agent is left that would rewrite them again.
+// restoreBackends restores the original backends of all Ingresses, HTTPRoutes and VirtualServices that the agent has
+// rewritten, once no agent is left that would rewrite them again.
 func (i *Installer) restoreBackends(ctx context.Context) error {
 	if err := i.waitPodsGone(ctx, "agent"); err != nil {
 		return err
@@ -37,6 +37,11 @@ func (i *Installer) restoreBackends(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list HTTPRoutes: %w", err)
 	}
+	istio := apis.VirtualServiceKind()
+	services, err := list[apis.VirtualService](ctx, i, "", "apis", istio.Group, istio.Version, "virtualservices")
+	if err != nil {
+		return fmt.Errorf("list VirtualServices: %w", err)
+	}
 	var failed error
 	for k := range ingresses {
 		failed = errors.Join(failed, i.restore(ctx, "Ingress", autowire.FromIngress(&ingresses[k]), &ingresses[k],
@@ -45,6 +50,10 @@ func (i *Installer) restoreBackends(ctx context.Context) error {
 	for k := range routes {
 		failed = errors.Join(failed, i.restore(ctx, routing.Kind, autowire.FromHTTPRoute(&routes[k], nil), &routes[k],
 			"apis", routing.Group, routing.Version, "namespaces", routes[k].Namespace, "httproutes", routes[k].Name))
+	}
+	for k := range services {
+		failed = errors.Join(failed, i.restore(ctx, istio.Kind, autowire.FromVirtualService(&services[k]), &services[k],
+			"apis", istio.Group, istio.Version, "namespaces", services[k].Namespace, "virtualservices", services[k].Name))
 	}
 	return failed
 }

@@ -1,0 +1,67 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
+)
+
+// isWired reports whether an Ingress, HTTPRoute or VirtualService has backends that the AutowireReconciler pointed at the
+// proxies of a namespace. HTTPRoutes of every namespace may reference the shared fleet.
+func (p *ProxyReconciler) isWired(ctx context.Context, namespace string) (bool, error) {
+	if p.IgnoreRoutes {
+		return false, nil
+	}
+	var ingresses networkingv1.IngressList
+	var routes apis.HTTPRouteList
+	inside := client.InNamespace(namespace)
+	where := []client.ListOption{inside}
+	if namespace == p.Settings.InterceptorNamespace {
+		where = []client.ListOption{client.UnsafeDisableDeepCopy}
+	}
+	err := p.Client.List(ctx, &ingresses, inside)
+	if err == nil && p.IsInstalled(apis.HTTPRouteKind()) {
+		err = p.Client.List(ctx, &routes, where...)
+	}
+	if err != nil {
+		return false, err
+	}
+	if isWired, err := p.VirtualServices.isWired(ctx, namespace); isWired || err != nil {
+		return isWired, err
+	}
+	isIngressWired := func(ingress networkingv1.Ingress) bool { return hasRestoreRecord(&ingress) }
+	return slices.ContainsFunc(ingresses.Items, isIngressWired) ||
+		slices.ContainsFunc(routes.Items, func(route apis.HTTPRoute) bool {
+			return hasRestoreRecord(&route) && slices.Contains(autowire.ProxyNamespaces(&route), namespace)
+		}), nil
+}
+
+// hasRestoreRecord reports whether an object has a restore record of the AutowireReconciler.
+func hasRestoreRecord(object client.Object) bool {
+	return object.GetAnnotations()[httpv1alpha1.AnnotationAutowireUndo] != ""
+}
+
+// wired returns the requests for the namespaces whose proxies an HTTPRoute references.
+func (p *ProxyReconciler) wired(_ context.Context, object client.Object) []reconcile.Request {
+	route, ok := object.(*apis.HTTPRoute)
+	if !ok {
+		return nil
+	}
+	return p.requests(autowire.ProxyNamespaces(route)...)
+}
+
+// withVirtualService returns the request for the namespace of a VirtualService, or, for an object without a name, the
+// requests for all namespaces with proxies.
+func (p *ProxyReconciler) withVirtualService(ctx context.Context, service client.Object) []reconcile.Request {
+	if service.GetName() == "" {
+		return p.withBootstrap(ctx, service)
+	}
+	return p.requests(service.GetNamespace())
+}
