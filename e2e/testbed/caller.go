@@ -76,9 +76,9 @@ func (c *Caller) call(ctx context.Context, config load.Config) {
 
 // Check checks the calls since the previous check, of which it waits for minCalls: none failed, and the stable version
 // answered all of them.
-func (c *Caller) Check(t *testing.T, color string) {
+func (c *Caller) Check(ctx context.Context, t *testing.T, color string) {
 	t.Helper()
-	calls := c.unchecked(t)
+	calls := c.unchecked(ctx, t)
 	window := summarize(calls)
 	t.Logf("%s: %d calls, %d failed, answers: %v", c.name, window.Done, window.Failed, window.Colors)
 	c.checkNoneFailed(t, calls)
@@ -90,12 +90,15 @@ func (c *Caller) Check(t *testing.T, color string) {
 
 // CheckPromotion is Check for the time in which the version to has replaced the version from. The new version answers
 // no call before it is stable, and all calls in the end.
-func (c *Caller) CheckPromotion(t *testing.T, from, to string) {
+func (c *Caller) CheckPromotion(ctx context.Context, t *testing.T, from, to string) {
 	t.Helper()
-	await.Described(t, c.name+": answers by "+to, func() bool {
+	err := await.Until(ctx, c.name+": answers by "+to, func() bool {
 		return isAnsweredBy(c.last(minCalls), to)
 	}, func() string { return fmt.Sprint(summarize(c.last(minCalls)).Colors) })
-	calls := c.unchecked(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := c.unchecked(ctx, t)
 	window := summarize(calls)
 	early := misrouted(calls, to)
 	t.Logf("%s: %d calls, %d failed, answers: %v, %d of them by %s before its promotion", c.name, window.Done,
@@ -118,15 +121,18 @@ func (c *Caller) checkNoneFailed(t *testing.T, calls []call) {
 }
 
 // unchecked waits for minCalls since the previous check, and returns all of them.
-func (c *Caller) unchecked(t *testing.T) []call {
+func (c *Caller) unchecked(ctx context.Context, t *testing.T) []call {
 	t.Helper()
 	var calls []call
-	await.Described(t, fmt.Sprintf("%s: %d calls", c.name, minCalls), func() bool {
+	err := await.Until(ctx, fmt.Sprintf("%s: %d calls", c.name, minCalls), func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		calls = slices.Clone(c.calls[c.checked:])
 		return len(calls) >= minCalls
 	}, func() string { return fmt.Sprintf("%d have ended", len(calls)) })
+	if err != nil {
+		t.Fatal(err)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.checked += len(calls)

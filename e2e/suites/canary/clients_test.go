@@ -47,13 +47,13 @@ func (c clients) check(ctx context.Context, t *testing.T, stable, canary string,
 	default:
 		t.Logf("a Pod that calls Service kedify-proxy: %d requests or more agree with %d %%", clientSample, weight)
 	}
-	c.direct.Check(t, stable)
+	c.direct.Check(ctx, t, stable)
 }
 
 // stop checks that no request failed.
 func (c clients) stop(t *testing.T, stable string) {
 	t.Helper()
-	c.direct.Check(t, stable)
+	c.direct.Check(t.Context(), t, stable)
 	tally, overload := c.proxied.Stop(nil)
 	if overload != nil {
 		t.Error(overload)

@@ -48,7 +48,7 @@ func testMyApp(t *testing.T, w environment, p proxy) { //nolint:thelper // a sub
 	c.abort(t)
 	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
 	c.measureLowestWeight(t)
-	eastWest.Check(t, "v1.1.0")
+	eastWest.Check(t.Context(), t, "v1.1.0")
 	c.checkUpdates(t)
 }
 
@@ -59,7 +59,7 @@ func (c *guideRun) promoteMyApp(t *testing.T, eastWest *testbed.Caller) {
 	c.step(t, 5, "v1.1.0")
 	c.checkPods(t, 4, 1)
 	c.checkSelectors(t, true)
-	eastWest.Check(t, "v1.0.0")
+	eastWest.Check(t.Context(), t, "v1.0.0")
 	c.promote(t)
 	for _, s := range []struct{ weight, canaryPods int }{{25, 1}, {50, 2}, {75, 3}} {
 		c.awaitWeight(t, s.weight)
@@ -69,7 +69,7 @@ func (c *guideRun) promoteMyApp(t *testing.T, eastWest *testbed.Caller) {
 	c.awaitPromotion(t)
 	c.checkAll(t, "v1.1.0", c.awaitEnd(t))
 	c.checkSelectors(t, false)
-	eastWest.CheckPromotion(t, "v1.0.0", "v1.1.0")
+	eastWest.CheckPromotion(t.Context(), t, "v1.0.0", "v1.1.0")
 }
 
 // The sample at the lowest weight of a step, in percent: 30 requests are the canary's, with a standard deviation of 5.4.

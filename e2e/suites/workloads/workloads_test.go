@@ -33,7 +33,7 @@ func convertByReference(t *testing.T, e *environment) {
 	a.write(t, heading)
 	a.run(t, heading, 0)
 	a.run(t, heading, 1)
-	other.Check(t, before)
+	other.Check(t.Context(), t, before)
 	if replicas := a.Do(t, "get", "deployment/shop", "-o", "jsonpath={.spec.replicas}"); replicas != "0" {
 		t.Errorf("the Deployment has %s replicas, want 0", replicas)
 	}
@@ -52,7 +52,7 @@ func convertBySeparateRollout(t *testing.T, e *environment) {
 	a.run(t, heading, 0)
 	a.run(t, heading, 1)
 	a.Do(t, "wait", "pods", "-l", "app=shop,!workload", "--for=delete")
-	other.Check(t, before)
+	other.Check(t.Context(), t, before)
 	a.split(t, 0)
 	a.Argo(t, "set", "image", "shop", "shop=argoproj/rollouts-demo:"+after)
 	a.Do(t, "wait", "rollout/shop", "--for=jsonpath={.status.phase}=Paused")
