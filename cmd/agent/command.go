@@ -35,6 +35,9 @@ type settings struct {
 	proxyReplicas     int32
 	proxyMaxReplicas  int32
 	proxyResources    string
+	proxyPod          string
+	proxyService      string
+	proxyEnvoyConfig  string
 	proxyRemovalDelay time.Duration
 
 	interceptorTLSSecret string
@@ -166,6 +169,17 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.proxyResources, "proxy-resources", "",
 		"`requests and limits` of a proxy as YAML or JSON, such as {limits: {memory: 512Mi}}; by default those of "+
 			"config/kedify-proxy. Annotation "+httpv1alpha1.AnnotationProxyResources+" of a Namespace overrides it")
+	flags.StringVar(&s.proxyPod, "proxy-pod", "",
+		"`settings` of the proxies' Pods as YAML or JSON: labels, annotations, nodeSelector, tolerations, affinity, "+
+			"topologySpreadConstraints, priorityClassName, imagePullSecrets. Annotation "+httpv1alpha1.AnnotationProxyPod+
+			" of a Namespace overrides it")
+	flags.StringVar(&s.proxyService, "proxy-service", "",
+		"`settings` of Service kedify-proxy as YAML or JSON: type, labels, annotations, loadBalancerClass, "+
+			"loadBalancerSourceRanges, externalTrafficPolicy, internalTrafficPolicy, trafficDistribution. Annotation "+
+			httpv1alpha1.AnnotationProxyService+" of a Namespace overrides it")
+	flags.StringVar(&s.proxyEnvoyConfig, "proxy-envoy-config", "",
+		"`addition` to Envoy's bootstrap as YAML or JSON. Annotation "+httpv1alpha1.AnnotationProxyEnvoyConfig+
+			" of a Namespace overrides it")
 	flags.DurationVar(&s.proxyRemovalDelay, "proxy-removal-delay", time.Minute,
 		"`time` to keep proxies after nothing needs them and no Ingress points to them: "+
 			"longer than load balancers take to apply an Ingress")
@@ -209,7 +223,27 @@ func (s *settings) proxySettings() (parsed proxies.Settings, err error) {
 			return parsed, fmt.Errorf("--proxy-resources: %w", err)
 		}
 	}
-	return parsed, nil
+	return parsed, s.parseProxyObjects(&parsed)
+}
+
+// parseProxyObjects parses the flags with settings of the proxies' objects.
+func (s *settings) parseProxyObjects(parsed *proxies.Settings) (err error) {
+	if s.proxyPod != "" {
+		if parsed.Pod, err = proxies.ParsePod(s.proxyPod); err != nil {
+			return fmt.Errorf("--proxy-pod: %w", err)
+		}
+	}
+	if s.proxyService != "" {
+		if parsed.Service, err = proxies.ParseService(s.proxyService); err != nil {
+			return fmt.Errorf("--proxy-service: %w", err)
+		}
+	}
+	if s.proxyEnvoyConfig != "" {
+		if parsed.EnvoyConfig, err = proxies.ParseEnvoyConfig(s.proxyEnvoyConfig); err != nil {
+			return fmt.Errorf("--proxy-envoy-config: %w", err)
+		}
+	}
+	return nil
 }
 
 // accessesRoutes reports whether the agent reads and writes Ingresses and HTTPRoutes.

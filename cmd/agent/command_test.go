@@ -106,6 +106,17 @@ func TestInvalidSettings(t *testing.T) {
 			environment: map[string]string{"KEDIFY_AGENT_PROXY_RESOURCES": "much"},
 			wantMessage: `--proxy-resources: invalid setting: "much"`,
 		},
+		"a Pod with a port of the node": {
+			args: []string{"--proxy-pod={hostNetwork: true}"}, wantMessage: "--proxy-pod: invalid setting",
+		},
+		"a Service of another type": {
+			args:        []string{"--proxy-service={type: ExternalName}"},
+			wantMessage: `--proxy-service: invalid setting: type: "ExternalName" is not`,
+		},
+		"a bootstrap with another control plane": {
+			args:        []string{"--proxy-envoy-config={dynamic_resources: {}}"},
+			wantMessage: "--proxy-envoy-config: invalid setting: dynamic_resources:",
+		},
 		"no address of a Pod": {
 			args: []string{"--pod-ip=pod"}, wantMessage: `invalid setting: --pod-ip: ParseAddr("pod")`,
 		},

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -257,6 +258,69 @@ func TestNamespaceSettings(t *testing.T) {
 	awaitInstalled(t, team, "")
 	awaitProxy(t, team, "with the image of config/kedify-proxy", func(found *appsv1.Deployment) bool {
 		return image(found) == "envoyproxy/envoy:v1.40.0"
+	})
+}
+
+// TestProxyObjectSettings has settings of the Pods, the Service and Envoy, under the agent's admission policies, and
+// removes them again.
+func TestProxyObjectSettings(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "fleet-objects")
+	annotate := func(pairs map[string]any) {
+		t.Helper()
+		text, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": pairs}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		patch(t, "/api/v1/namespaces/"+team, string(text))
+	}
+	service := func() (found corev1.Service) {
+		get(t, part("Service", team), &found)
+		return found
+	}
+	annotate(map[string]any{
+		httpv1alpha1.AnnotationProxyPod: `{labels: {team: edge}, nodeSelector: {pool: edge}, priorityClassName: edge,
+			affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [
+				{weight: 1, podAffinityTerm: {topologyKey: rack, labelSelector: {matchLabels: {app: kedify-proxy}}}}]}}}`,
+		httpv1alpha1.AnnotationProxyService: `{type: LoadBalancer, externalTrafficPolicy: Local,
+			annotations: {example.com/scheme: internal}}`,
+		httpv1alpha1.AnnotationProxyEnvoyConfig: `{layered_runtime: {layers: []}}`,
+	})
+	apply(t, team, shop(simple))
+	awaitProxy(t, team, "with the settings of Pods", func(found *appsv1.Deployment) bool {
+		pod := found.Spec.Template
+		return pod.Labels["team"] == "edge" && pod.Labels["app"] == "kedify-proxy" && pod.Spec.PriorityClassName == "edge" &&
+			pod.Spec.NodeSelector["pool"] == "edge" && pod.Spec.Affinity != nil && len(pod.Spec.Tolerations) == 2 &&
+			slices.Contains(pod.Spec.Containers[0].Args, "{layered_runtime: {layers: []}}")
+	})
+	await.True(t, "a load balancer", func() bool {
+		found := service()
+		return found.Spec.Type == corev1.ServiceTypeLoadBalancer && found.Annotations["example.com/scheme"] == "internal" &&
+			found.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal && found.Spec.Ports[0].NodePort != 0
+	})
+
+	annotate(map[string]any{httpv1alpha1.AnnotationProxyPod: `{tolerations: [{key: example.com/edge, operator: Exists}]}`})
+	if message := awaitInstalled(t, team, httpv1alpha1.ReasonWriteRejected); !strings.Contains(message, "agent.admissionPolicies.proxyTolerationKeys") {
+		t.Errorf("the message does not name the fix: %s", message)
+	}
+	annotate(map[string]any{
+		httpv1alpha1.AnnotationProxyPod: nil, httpv1alpha1.AnnotationProxyService: nil,
+		httpv1alpha1.AnnotationProxyEnvoyConfig: `{admin: {}}`,
+	})
+	if message := awaitInstalled(t, team, httpv1alpha1.ReasonInvalidProxySettings); !strings.Contains(message, "admin: the interceptor") {
+		t.Errorf("the message does not name the field: %s", message)
+	}
+	annotate(map[string]any{httpv1alpha1.AnnotationProxyEnvoyConfig: nil})
+	awaitInstalled(t, team, "")
+	awaitProxy(t, team, "without the settings", func(found *appsv1.Deployment) bool {
+		pod := found.Spec.Template
+		return pod.Labels["team"] == "" && pod.Spec.PriorityClassName == "" && pod.Spec.NodeSelector == nil &&
+			pod.Spec.Affinity == nil && !slices.Contains(pod.Spec.Containers[0].Args, "--config-yaml")
+	})
+	await.True(t, "a Service for the cluster only", func() bool {
+		found := service()
+		return found.Spec.Type == corev1.ServiceTypeClusterIP && found.Annotations["example.com/scheme"] == "" &&
+			found.Spec.ExternalTrafficPolicy == "" && found.Spec.Ports[0].NodePort == 0
 	})
 }
 

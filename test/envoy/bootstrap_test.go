@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,6 +66,39 @@ func TestBootstrapIsValidForEnvoy(t *testing.T) {
 	}
 	if want := "configuration '" + file + "' OK\n"; string(output) != want {
 		t.Errorf("envoy logs a warning about the bootstrap, such as a deprecated field:\n%s", output)
+	}
+}
+
+// TestEnvoyConfig starts Envoy with an addition to the bootstrap, as the agent does. Envoy adds elements of lists, and keeps
+// everything else.
+func TestEnvoyConfig(t *testing.T) {
+	// There is no interceptor, so Envoy must start without its answer.
+	installed, err := envoyproc.InstalledBootstrap("../..", [2]string{"initial_fetch_timeout: 0s", "initial_fetch_timeout: 0.1s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const added = `
+stats_config: {stats_matcher: {inclusion_list: {patterns: [{suffix: .upstream_cx_active}]}}}
+layered_runtime: {layers: [{name: static, static_layer: {re2.max_program_size.error_level: 200}}]}
+static_resources:
+  clusters: [{name: collector, type: STRICT_DNS, connect_timeout: 1s}]
+`
+	envoy := envoyproc.Run(t, installed, 1, "--config-yaml", added)
+	dump := func(path string) string {
+		text, err := envoy.Admin(await.Context(t), path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	config := dump("/config_dump")
+	for _, want := range []string{
+		`"collector"`, `"xds_cluster"`, `"kedify_metrics_service"`, `".upstream_cx_active"`, `".upstream_rq_total"`,
+		`"re2.max_program_size.error_level"`,
+	} {
+		if !strings.Contains(config, want) {
+			t.Errorf("the configuration lacks %s", want)
+		}
 	}
 }
 

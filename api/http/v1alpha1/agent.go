@@ -50,6 +50,12 @@ const (
 	AnnotationProxyImage     = "http.kedify.io/proxy-image"
 	AnnotationProxyReplicas  = "http.kedify.io/proxy-replicas"
 	AnnotationProxyResources = "http.kedify.io/proxy-resources"
+	// AnnotationProxyPod, AnnotationProxyService and AnnotationProxyEnvoyConfig are set on a Namespace. They override the
+	// agent's flags of the same names: settings of the proxies' Pods and of Service kedify-proxy, and an addition to
+	// Envoy's bootstrap, each as a YAML or JSON object.
+	AnnotationProxyPod         = "http.kedify.io/proxy-pod"
+	AnnotationProxyService     = "http.kedify.io/proxy-service"
+	AnnotationProxyEnvoyConfig = "http.kedify.io/proxy-envoy-config"
 	// AnnotationProxyMaxReplicas is set on a Namespace. It is the maximum number of proxies up to which KEDA
 	// scales them. It overrides the agent's flag, and "0" disables scaling.
 	AnnotationProxyMaxReplicas = "http.kedify.io/proxy-max-replicas"

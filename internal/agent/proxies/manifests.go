@@ -50,9 +50,7 @@ func manifests(namespace string, settings Settings) ([]*unstructured.Unstructure
 		object.SetLabels(labels)
 		switch object.GetKind() {
 		case "Service":
-			if settings.isStrict && object.GetName() == Service {
-				annotate(object, httpv1alpha1.AnnotationProxyAuthentication, httpv1alpha1.ProxyAuthenticationStrict)
-			}
+			err = settings.configureService(object)
 		case "ConfigMap":
 			bootstrap, err = settings.configureBootstrap(object)
 		case "Deployment":
@@ -131,6 +129,20 @@ func (s Settings) configureBootstrap(object *unstructured.Unstructured) (bootstr
 	return bootstrap, unstructured.SetNestedField(object.Object, bootstrap, "data", bootstrapFile)
 }
 
+// configureService sets the settings in Service kedify-proxy, and leaves other Services unchanged.
+func (s Settings) configureService(object *unstructured.Unstructured) error {
+	if object.GetName() != Service {
+		return nil
+	}
+	if s.isStrict {
+		annotate(object, httpv1alpha1.AnnotationProxyAuthentication, httpv1alpha1.ProxyAuthenticationStrict)
+	}
+	if s.Service == nil {
+		return nil
+	}
+	return s.Service.configure(object)
+}
+
 // configureDeployment sets the settings in the Deployment.
 func (s Settings) configureDeployment(object *unstructured.Unstructured, bootstrap string) error {
 	template := []string{"spec", "template"}
@@ -152,6 +164,14 @@ func (s Settings) configureDeployment(object *unstructured.Unstructured, bootstr
 	}
 	if s.Resources != nil {
 		envoy["resources"] = resourceFields(s.Resources)
+	}
+	if err := addEnvoyConfig(envoy, s.EnvoyConfig); err != nil {
+		return err
+	}
+	if s.Pod != nil {
+		if err := s.Pod.configure(object); err != nil {
+			return err
+		}
 	}
 	if s.Replicas != 0 {
 		if err := unstructured.SetNestedField(object.Object, int64(s.Replicas), "spec", "replicas"); err != nil {

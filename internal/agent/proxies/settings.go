@@ -24,6 +24,11 @@ type Settings struct {
 	MaxReplicas int32
 	// Resources are the requests and limits of cpu and memory of one proxy.
 	Resources *corev1.ResourceRequirements
+	// Pod are the settings of the Pods, Service those of Service kedify-proxy; nil for none.
+	Pod     *PodSettings
+	Service *ServiceSettings
+	// EnvoyConfig is added to Envoy's bootstrap: YAML with fields of the bootstrap.
+	EnvoyConfig string
 	// InterceptorNamespace is the namespace of the interceptor that configures the proxies.
 	InterceptorNamespace string
 	// CA are the CAs in PEM that sign the interceptor's certificate. The proxies connect to the interceptor by TLS and
@@ -104,7 +109,8 @@ func ParseResources(text string) (*corev1.ResourceRequirements, error) {
 func NamespaceAnnotations() []string {
 	return []string{
 		httpv1alpha1.AnnotationProxyImage, httpv1alpha1.AnnotationProxyReplicas, httpv1alpha1.AnnotationProxyMaxReplicas,
-		httpv1alpha1.AnnotationProxyResources,
+		httpv1alpha1.AnnotationProxyResources, httpv1alpha1.AnnotationProxyPod, httpv1alpha1.AnnotationProxyService,
+		httpv1alpha1.AnnotationProxyEnvoyConfig,
 	}
 }
 
@@ -127,6 +133,15 @@ func (s Settings) withAnnotations(annotations map[string]string) (merged Setting
 		}},
 		{httpv1alpha1.AnnotationProxyResources, func(text string) error {
 			return store(&merged.Resources)(ParseResources(text))
+		}},
+		{httpv1alpha1.AnnotationProxyPod, func(text string) error {
+			return store(&merged.Pod)(ParsePod(text))
+		}},
+		{httpv1alpha1.AnnotationProxyService, func(text string) error {
+			return store(&merged.Service)(ParseService(text))
+		}},
+		{httpv1alpha1.AnnotationProxyEnvoyConfig, func(text string) error {
+			return store(&merged.EnvoyConfig)(ParseEnvoyConfig(text))
 		}},
 	} {
 		text, has := annotations[setting.name]

@@ -192,6 +192,32 @@ func TestSettings(t *testing.T) {
 		"resources": {needs(httpv1alpha1.AnnotationProxyResources, `{"limits": {"cpu": "2000m", "memory": "600Mi"}}`), []string{
 			"max_heap_size_bytes: 524288000", "cpu: \"2\"", "memory: 600Mi",
 		}},
+		"where the Pods run": {needs(httpv1alpha1.AnnotationProxyPod, `{
+			labels: {team: edge}, annotations: {example.com/scrape: "no"}, nodeSelector: {pool: edge}, priorityClassName: edge,
+			tolerations: [{key: example.com/edge, operator: Exists}], imagePullSecrets: [{name: registry}],
+			affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: rack}]}},
+		}`), []string{
+			"example.com/scrape: \"no\"", "team: edge",
+			"affinity:", "podAntiAffinity:", "requiredDuringSchedulingIgnoredDuringExecution:", "- topologyKey: rack",
+			"imagePullSecrets:", "- name: registry", "nodeSelector:", "pool: edge", "priorityClassName: edge",
+			"- key: example.com/edge",
+		}},
+		"other constraints": {needs(httpv1alpha1.AnnotationProxyPod,
+			`{"topologySpreadConstraints": [{"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]}`), []string{
+			"- maxSkew: 2", "topologyKey: zone", "whenUnsatisfiable: DoNotSchedule",
+		}},
+		"a load balancer": {needs(httpv1alpha1.AnnotationProxyService, `{
+			type: LoadBalancer, loadBalancerClass: example.com/nlb, loadBalancerSourceRanges: [10.0.0.0/8],
+			externalTrafficPolicy: Local, annotations: {example.com/scheme: internal}, labels: {team: edge},
+		}`), []string{
+			"example.com/scheme: internal", "team: edge", "externalTrafficPolicy: Local", "loadBalancerClass: example.com/nlb",
+			"loadBalancerSourceRanges:", "- 10.0.0.0/8", "type: LoadBalancer",
+		}},
+		"more of Envoy": {needs(httpv1alpha1.AnnotationProxyEnvoyConfig, `{layered_runtime: {layers: []}}`), []string{
+			"- --config-yaml", "- '{layered_runtime: {layers: []}}'",
+		}},
+		"nothing in them": {needs(httpv1alpha1.AnnotationProxyPod, "{}", httpv1alpha1.AnnotationProxyService, "{}",
+			httpv1alpha1.AnnotationProxyEnvoyConfig, "{}"), nil},
 		"no limits": {needs(httpv1alpha1.AnnotationProxyResources, `requests: {cpu: 200m}`), []string{"cpu: 200m"}},
 		"IPv6":      {overIPv6, []string{`socket_address: {address: "::", port_value: 9901, ipv4_compat: true}`}},
 		"an interceptor elsewhere": {elsewhere, []string{
@@ -272,11 +298,11 @@ func TestProxiesTrustTheInterceptor(t *testing.T) {
 	}
 }
 
-// lines returns the ConfigMap and the Deployment as lines of YAML.
+// lines returns the ConfigMap, the Service and the Deployment as lines of YAML.
 func lines(t *testing.T, objects map[string]map[string]any) []string {
 	t.Helper()
 	var found []string
-	for _, name := range []string{"cm-bootstrap", "deploy"} {
+	for _, name := range []string{"cm-bootstrap", "svc", "deploy"} {
 		text, err := yaml.Marshal(objects[name])
 		if err != nil {
 			t.Fatal(err)
@@ -304,6 +330,43 @@ func TestInvalidResources(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			if _, err := proxies.ParseResources(test.text); err == nil || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("error %v, want one with %q", err, test.says)
+			}
+		})
+	}
+}
+
+// TestInvalidProxyObjects has rejected settings of the proxies' objects and their errors.
+func TestInvalidProxyObjects(t *testing.T) {
+	pod := func(text string) error { _, err := proxies.ParsePod(text); return err }
+	service := func(text string) error { _, err := proxies.ParseService(text); return err }
+	envoy := func(text string) error { _, err := proxies.ParseEnvoyConfig(text); return err }
+	tests := map[string]struct {
+		parse      func(text string) error
+		text, says string
+	}{
+		"no object":                     {pod, "edge", "does not have the form of settings of Pods"},
+		"a field of containers":         {pod, "{hostNetwork: true}", `unknown field "hostNetwork"`},
+		"a list as an object":           {pod, "{tolerations: {key: a}}", "does not have the form of settings of Pods"},
+		"the label of the selector":     {pod, "{labels: {app: mine}}", `labels: "app" is set by the agent`},
+		"a mesh":                        {pod, "{annotations: {linkerd.io/inject: enabled}}", `annotations: "linkerd.io/inject" is set by the agent`},
+		"a label of this project":       {pod, "{labels: {app.kubernetes.io/managed-by: me}}", `labels: "app.kubernetes.io/managed-by" is set`},
+		"no value of a label":           {pod, "{labels: {team: a b}}", "labels: Invalid value: \"a b\""},
+		"no Service":                    {service, "NodePort", "does not have the form of settings of a Service"},
+		"ports":                         {service, "{ports: []}", `unknown field "ports"`},
+		"another type":                  {service, "{type: ExternalName}", `type: "ExternalName" is not ClusterIP, NodePort or LoadBalancer`},
+		"Contour's annotation":          {service, `{annotations: {projectcontour.io/upstream-protocol.h2c: "1"}}`, `"projectcontour.io/upstream-protocol.h2c" is set`},
+		"the mode of the proxies":       {service, "{annotations: {http.kedify.io/proxy-authentication: permissive}}", "is set by the agent"},
+		"a class without load balancer": {service, "{loadBalancerClass: a}", "loadBalancerClass requires type LoadBalancer"},
+		"ranges of a NodePort":          {service, "{type: NodePort, loadBalancerSourceRanges: [10.0.0.0/8]}", "loadBalancerSourceRanges require type"},
+		"a policy for no client":        {service, "{externalTrafficPolicy: Local}", "externalTrafficPolicy requires type NodePort or LoadBalancer"},
+		"no bootstrap":                  {envoy, "[1]", "is not a YAML mapping with fields of Envoy's bootstrap"},
+		"another control plane":         {envoy, "{stats_sinks: [], dynamic_resources: {}}", "dynamic_resources: the interceptor and the probes need the value"},
+		"another name":                  {envoy, "node: {id: mine}", "node: the interceptor"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if err := test.parse(test.text); err == nil || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("error %v, want one with %q", err, test.says)
 			}
 		})

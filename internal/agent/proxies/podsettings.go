@@ -1,0 +1,117 @@
+package proxies
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+)
+
+// PodSettings are the settings of the proxies' Pods that do not concern Envoy: where they run, and their metadata.
+type PodSettings struct {
+	// Labels and Annotations are added to those of config/kedify-proxy, which they cannot replace.
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Tolerations are added to those of config/kedify-proxy. The agent's admission policy allows other keys of taints
+	// only if it lists them.
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+	// TopologySpreadConstraints replace those of config/kedify-proxy.
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+	// NodeSelector, Affinity, PriorityClassName and ImagePullSecrets are fields of the Pods.
+	NodeSelector      map[string]string             `json:"nodeSelector,omitempty"`
+	Affinity          *corev1.Affinity              `json:"affinity,omitempty"`
+	PriorityClassName string                        `json:"priorityClassName,omitempty"`
+	ImagePullSecrets  []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+}
+
+// ParsePod parses settings of Pods, as YAML or JSON. An empty object means no settings.
+func ParsePod(text string) (*PodSettings, error) {
+	settings := new(PodSettings)
+	if err := yaml.UnmarshalStrict([]byte(text), settings); err != nil {
+		return nil, fmt.Errorf("%w: %.200q does not have the form of settings of Pods, such as "+
+			`{"nodeSelector": {"pool": "edge"}, "priorityClassName": "edge"}: %w`, errSetting, text, err)
+	}
+	template, err := templateOfProxies()
+	if err != nil {
+		return nil, err
+	}
+	for _, added := range []struct {
+		field string
+		pairs map[string]string
+		given map[string]string
+	}{
+		{"labels", settings.Labels, template.Labels},
+		{"annotations", settings.Annotations, template.Annotations},
+	} {
+		if err := checkAdded(added.field, added.pairs, added.given); err != nil {
+			return nil, err
+		}
+	}
+	if errs := metav1validation.ValidateLabels(settings.Labels, field.NewPath("labels")); len(errs) > 0 {
+		return nil, fmt.Errorf("%w: %w", errSetting, errs.ToAggregate())
+	}
+	return settings, nil
+}
+
+// templateOfProxies returns the metadata of the Pods in config/kedify-proxy.
+func templateOfProxies() (metadata metav1.ObjectMeta, err error) {
+	objects, err := readManifests()
+	if err != nil {
+		return metadata, err
+	}
+	deployment := objects[len(objects)-1]
+	fields, _, err := unstructured.NestedMap(deployment.Object, "spec", "template", "metadata")
+	if err != nil {
+		return metadata, fmt.Errorf("%w: %w", errManifests, err)
+	}
+	return metadata, runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &metadata)
+}
+
+// checkAdded rejects pairs with the key of a given pair, and keys of this project.
+func checkAdded(name string, pairs, given map[string]string) error {
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		if _, has := given[key]; has || isReserved(key) {
+			return fmt.Errorf("%w: %s: %q is set by the agent, which needs its value: remove it", errSetting, name, key)
+		}
+	}
+	return nil
+}
+
+// configure sets the settings in the Deployment.
+func (s *PodSettings) configure(deployment *unstructured.Unstructured) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s)
+	if err != nil {
+		return err
+	}
+	template := []string{"spec", "template"}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		path, value := append(template, "spec", name), fields[name]
+		switch name {
+		case "labels", "annotations":
+			path = append(template, "metadata", name)
+			existing, _, err := unstructured.NestedMap(deployment.Object, path...)
+			if err != nil {
+				return err
+			}
+			maps.Copy(existing, value.(map[string]any)) //nolint:forcetypeassert // The field is a map of strings.
+			value = existing
+		case "tolerations":
+			existing, _, err := unstructured.NestedSlice(deployment.Object, path...)
+			if err != nil {
+				return err
+			}
+			value = append(existing, value.([]any)...) //nolint:forcetypeassert // The field is a slice.
+		}
+		if err := unstructured.SetNestedField(deployment.Object, value, path...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
