@@ -93,7 +93,7 @@ func staticBytes(object *httpv1alpha1.HTTPScaledObject, texts staticTexts, read 
 		return MaxStaticBytes
 	}
 	_, bytes := staticResponses{routes, placeholder}.size(nil)
-	return min(bytes*max(len(object.Spec.Hosts), 1)*max(len(object.Spec.PathPrefixes), 1), MaxStaticBytes)
+	return min(bytes*CountMatches(object.Spec), MaxStaticBytes)
 }
 
 // StaticConfigMaps returns the ConfigMaps that the static responses of an object name, sorted and without duplicates.
