@@ -108,8 +108,7 @@ func TestEveryFieldHasAReader(t *testing.T) {
 // fieldsOf returns the paths of the fields of a struct that are part of the API, without those that only have fields.
 func fieldsOf(of reflect.Type, path string) []string {
 	var paths []string
-	for i := range of.NumField() {
-		field := of.Field(i)
+	for field := range of.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "-" {
 			continue
