@@ -186,8 +186,7 @@ func TestStaticPrecedence(t *testing.T) {
 	t.Parallel()
 	all := canaryInputs(t, "100", "0")
 	object := all.ScaledObjects[0]
-	object.Annotations[httpv1alpha1.AnnotationManagedRoutes] =
-		`[{"name":"qa","matches":[{"headers":[{"name":"Role","type":"Exact","value":"qa"}]}]}]`
+	object.Annotations[httpv1alpha1.AnnotationManagedRoutes] = `[{"name":"qa","matches":[{"headers":[{"name":"Role","type":"Exact","value":"qa"}]}]}]`
 	object.Annotations[httpv1alpha1.AnnotationStaticResponses] = `
 - {match: [{path: /down, headers: [{name: X-User}]}, {host: other.example.com}], body: first}
 - {match: [{pathPrefix: /down}], body: second}
