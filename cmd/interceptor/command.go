@@ -210,7 +210,7 @@ func (s *settings) addQueueFlags(flags *pflag.FlagSet) {
 // addTenantFlags adds the flags of what tenants may configure.
 func (s *settings) addTenantFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&s.waitingPages, "waiting-pages", true,
-		"show waiting pages in ConfigMaps; requires the permission to list and watch configmaps")
+		"read waiting pages and bodies of static responses in ConfigMaps; requires the permission to list and watch configmaps")
 	flags.BoolVar(&s.envoySettings, "envoy-settings", true,
 		"apply Envoy settings in ConfigMaps "+envoysettings.GlobalName+" and "+envoysettings.Name+
 			"; requires the permission to list and watch these")

@@ -73,7 +73,7 @@ func fullSpec() httpv1alpha1.HTTPScaledObjectSpec {
 }
 
 // TestEveryFieldHasAReader removes each field of the spec on its own. If nothing that the interceptor derives from the
-// object differs, then nobody reads the field: apply it, or report it by a condition (package status, scalingFields).
+// object differs, then no one reads the field: apply it, or report it by a condition (package status, scalingFields).
 // docs/reference/configuration.md lists who reads which field.
 func TestEveryFieldHasAReader(t *testing.T) {
 	t.Parallel()
@@ -99,7 +99,7 @@ func TestEveryFieldHasAReader(t *testing.T) {
 				t.Fatalf("%s is not set in fullSpec: set it", path)
 			}
 			if cmp.Equal(observe(spec), observe(without), cmp.Comparer(func(a, b model.Route) bool { return a.Equal(b) })) {
-				t.Error("nobody reads it")
+				t.Error("no component reads it")
 			}
 		})
 	}
@@ -108,8 +108,7 @@ func TestEveryFieldHasAReader(t *testing.T) {
 // fieldsOf returns the paths of the fields of a struct that are part of the API, without those that only have fields.
 func fieldsOf(of reflect.Type, path string) []string {
 	var paths []string
-	for i := range of.NumField() {
-		field := of.Field(i)
+	for field := range of.Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "-" {
 			continue

@@ -11,13 +11,18 @@ import (
 
 // The limits of static responses. A proxy has a copy of a body for each of its routes.
 const (
-	// MinStaticStatus and MaxStaticStatus are the limits of a status code. Envoy cannot give an informational response.
-	MinStaticStatus, MaxStaticStatus = 200, 599
-	// MaxStaticRoutes is the maximum number of StaticRoutes of a Route, and MaxStaticMatches that of their Matches.
-	MaxStaticRoutes, MaxStaticMatches = 32, 128
-	// MaxStaticHeaders is the maximum number of headers of a response, and MaxStaticBodies that of the variants of its
-	// body.
-	MaxStaticHeaders, MaxStaticBodies = 16, 4
+	// MinStaticStatus is the lowest status code. Envoy cannot give an informational response.
+	MinStaticStatus = 200
+	// MaxStaticStatus is the highest status code.
+	MaxStaticStatus = 599
+	// MaxStaticRoutes is the maximum number of StaticRoutes of a Route.
+	MaxStaticRoutes = 32
+	// MaxStaticMatches is the maximum number of the Matches of all its StaticRoutes.
+	MaxStaticMatches = 128
+	// MaxStaticHeaders is the maximum number of headers of a response.
+	MaxStaticHeaders = 16
+	// MaxStaticBodies is the maximum number of the variants of a body.
+	MaxStaticBodies = 4
 	// MaxStaticBody is the maximum length of a body in bytes, the same as of a waiting page.
 	MaxStaticBody = 256 << 10
 	// MaxMediaType is the maximum length of the media type of a body, without parameters, in bytes. Envoy limits the size
@@ -85,6 +90,8 @@ type StaticMatch struct {
 	// PathPrefix is a normalized path prefix, and Path an exact path. At most one of them is set.
 	PathPrefix string `json:",omitempty"`
 	Path       string `json:",omitempty"`
+	// PathRegex is a regular expression (RE2) for the whole path, without the query; "" for none.
+	PathRegex string `json:",omitempty"`
 	// Headers must all match. They are sorted by name, and names are unique.
 	Headers []Header `json:",omitempty"`
 }
@@ -128,7 +135,7 @@ func (s StaticRoute) Equal(other StaticRoute) bool {
 // Equal reports whether all fields are equal.
 func (m StaticMatch) Equal(other StaticMatch) bool {
 	return m.Host == other.Host && m.PathPrefix == other.PathPrefix && m.Path == other.Path &&
-		slices.Equal(m.Headers, other.Headers)
+		m.PathRegex == other.PathRegex && slices.Equal(m.Headers, other.Headers)
 }
 
 // equalStatic reports whether the static responses of two Routes are equal.

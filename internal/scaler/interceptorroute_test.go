@@ -88,14 +88,14 @@ func TestInterceptorRouteTrigger(t *testing.T) {
 			for name, want := range c.values {
 				request.MetricName = name
 				got, err := client.GetMetrics(t.Context(), request)
-				if diff := cmp.Diff(metric(request.MetricName, want), got, protocmp.Transform()); diff != "" || err != nil {
-					t.Errorf("GetMetrics of %s: %v; (-want +got)\n%s", request.MetricName, err, diff)
+				if diff := cmp.Diff(metric(name, want), got, protocmp.Transform()); diff != "" || err != nil {
+					t.Errorf("GetMetrics of %s: %v; (-want +got)\n%s", name, err, diff)
 				}
 			}
 			for name, want := range c.errValues {
 				request.MetricName = name
 				if _, err := client.GetMetrics(t.Context(), request); status.Code(err) != want {
-					t.Errorf("GetMetrics of %s: %v, want %v", request.MetricName, err, want)
+					t.Errorf("GetMetrics of %s: %v, want %v", name, err, want)
 				}
 			}
 		})

@@ -107,7 +107,7 @@ func fields(t *testing.T) string {
 }
 
 // fieldReaders returns who applies each field of the spec. TestEveryFieldHasAReader of internal/controlplane finds a
-// field that nobody reads.
+// field that no one reads.
 func fieldReaders() map[string]string {
 	const (
 		interceptor, none = "interceptor", "–, condition `ScalingFieldsApplied`"

@@ -1,8 +1,8 @@
 package envoy_test
 
 import (
-	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 
 	"sigs.k8s.io/yaml"
@@ -86,7 +86,7 @@ func TestInterceptorRoutes(t *testing.T) {
 		got := p.exchange(t, http.MethodGet, c.target, c.header)
 		seen := p.mustGet(t, c.target, c.header).seen.Backend
 		if seen == "" {
-			seen = fmt.Sprint(got.status)
+			seen = strconv.Itoa(got.status)
 			if got.status == http.StatusOK {
 				seen += " " + got.body
 			}

@@ -186,11 +186,11 @@ func TestStaticPrecedence(t *testing.T) {
 	t.Parallel()
 	all := canaryInputs(t, "100", "0")
 	object := all.ScaledObjects[0]
-	object.Annotations[httpv1alpha1.AnnotationManagedRoutes] =
-		`[{"name":"qa","matches":[{"headers":[{"name":"Role","type":"Exact","value":"qa"}]}]}]`
+	object.Annotations[httpv1alpha1.AnnotationManagedRoutes] = `[{"name":"qa","matches":[{"headers":[{"name":"Role","type":"Exact","value":"qa"}]}]}]`
 	object.Annotations[httpv1alpha1.AnnotationStaticResponses] = `
 - {match: [{path: /down, headers: [{name: X-User}]}, {host: other.example.com}], body: first}
 - {match: [{pathPrefix: /down}], body: second}
+- {match: [{pathRegex: "/(live|ready)z(/[a-z]+)?"}], body: third}
 - {match: [{pathPrefix: /healthz}], mode: WhenUnavailable, statusCode: 200, body: static}
 `
 	object.Annotations[httpv1alpha1.AnnotationHealthcheckPath] = "/down/lb"
@@ -213,6 +213,9 @@ func TestStaticPrecedence(t *testing.T) {
 		{"shop.example.com/down", qa(), "second"},
 		{"shop.example.com/down/a", qa("X-User"), "second"},
 		{"shop.example.com/downs", qa(), "shop-canary"},
+		{"shop.example.com/readyz?verbose", qa(), "third"},
+		{"shop.example.com/livez/ping", nil, "third"},
+		{"shop.example.com/livez/1", nil, "shop-stable"},
 		{"shop.example.com/", qa("X-User"), "shop-canary"},
 		{"shop.example.com/", nil, "shop-stable"},
 		{"other.example.com/", nil, "first"},
@@ -233,7 +236,7 @@ func TestStaticPrecedence(t *testing.T) {
 	}
 	key := model.Key{Namespace: namespace, Name: "shop"}
 	for name, want := range map[string]int{
-		translate.ClusterName(key, model.Key{Name: "shop-stable"}):   2,
+		translate.ClusterName(key, model.Key{Name: "shop-stable"}):   3,
 		translate.ClusterName(key, model.Key{Name: "shop-canary"}):   2,
 		translate.UncountedName(key, model.Key{Name: "shop-stable"}): 1,
 		translate.UncountedName(key, model.Key{Name: "shop-canary"}): 1,

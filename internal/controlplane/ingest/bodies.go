@@ -110,8 +110,8 @@ func (l *Loop) changedBodies(changed map[model.Key]struct{}) resolve.ConfigMaps 
 	return bodies
 }
 
-// setViewers replaces the ConfigMaps that an object names in viewers, and returns those that nobody named before, and
-// those that nobody names any more.
+// setViewers replaces the ConfigMaps that an object names in viewers. It returns those that no object named before, and
+// those that none names any more.
 func setViewers(
 	viewers map[model.Key]map[model.Key]struct{}, object model.Key, before, now []model.Key,
 ) (added, removed []model.Key) {

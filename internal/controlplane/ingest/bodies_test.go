@@ -21,18 +21,19 @@ func static(text string) *httpv1alpha1.HTTPScaledObject {
 
 // staticOf returns the texts of the published static responses of shop, and its problems.
 func (s *environment) staticOf() (bodies, problems string) {
+	var texts, messages strings.Builder
 	object := s.lastPass().Objects[model.Key{Namespace: "apps", Name: "shop"}]
 	if len(object.Published.Routes) > 0 {
 		for _, route := range object.Published.Routes[0].Static {
 			for _, body := range route.Response.Bodies {
-				bodies += body.Text + ";"
+				texts.WriteString(body.Text + ";")
 			}
 		}
 	}
 	for _, problem := range object.Outcome.Problems {
-		problems += problem.Message
+		messages.WriteString(problem.Message)
 	}
-	return bodies, problems
+	return texts.String(), messages.String()
 }
 
 // expectStatic waits, and compares the published bodies and a part of the problems, "" for none.

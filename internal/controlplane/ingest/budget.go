@@ -235,12 +235,10 @@ func sizeOf(object *httpv1alpha1.HTTPScaledObject) int {
 		return spec.OmittedBytes
 	}
 	size := objectBytes + sizeOfTarget(spec.ScaleTargetRef) + len(spec.Unreadable)
-	routes := 0
 	for _, rule := range resolve.RulesOf(spec) {
-		routes += max(len(rule.Hosts), 1) * max(len(rule.PathPrefixes), 1)
 		size += sizeOfRule(rule)
 	}
-	size += min(routes, resolve.MaxRoutes) * routeBytes
+	size += min(resolve.CountMatches(spec), resolve.MaxRoutes) * routeBytes
 	if failover := spec.ColdStartTimeoutFailoverRef; failover != nil {
 		size += len(failover.Service) + len(failover.PortName)
 	}

@@ -17,13 +17,16 @@ import (
 // fleet.
 const ProxyService = "kedify-proxy"
 
-// Options are the operator's options for all HTTPScaledObjects. The zero value sets no limits.
+// Options are the operator's options for all HTTPScaledObjects. The zero value sets only the limit of MaxStaticBytes.
 type Options struct {
 	// SharedFleet is the fleet of the objects that request the shared fleet.
 	SharedFleet model.Fleet
 	// MaxObjects is the maximum number of served HTTPScaledObjects per namespace, and MaxHosts the maximum number of
 	// their hosts; 0 means no limit.
 	MaxObjects, MaxHosts int
+	// MaxStaticBytes is the maximum number of bytes of the bodies of static responses per namespace, each as often as
+	// a proxy has it; 0 means 8 MiB.
+	MaxStaticBytes int
 	// NeedTokens is true if fleets without a setting of their own are strict, see model.Proxy.
 	NeedTokens bool
 }

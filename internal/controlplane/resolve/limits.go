@@ -3,7 +3,6 @@ package resolve
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -93,38 +92,66 @@ func compareAge(a, b *httpv1alpha1.HTTPScaledObject) int {
 	)
 }
 
-// allOverLimits returns the result of objectsOverLimits for all namespaces.
-func (o Options) allOverLimits(objects []*httpv1alpha1.HTTPScaledObject) map[model.Key]issue {
-	namespaces := map[string]*namespaceUsage{}
+// namespaceLimits are the usages of all namespaces with their limits applied.
+type namespaceLimits map[string]*namespaceUsage
+
+// limitsOf returns the usages of all namespaces.
+func (o Options) limitsOf(objects []*httpv1alpha1.HTTPScaledObject, read ConfigMaps) namespaceLimits {
+	namespaces := namespaceLimits{}
 	byKey := make(map[model.Key]*httpv1alpha1.HTTPScaledObject, len(objects))
 	for _, object := range objects {
 		key := ownerOf(object).key
 		byKey[key] = object
-		usageOf(namespaces, key.Namespace).replace(key, nil, object)
+		usage := usageOf(namespaces, key.Namespace)
+		usage.replace(key, nil, object)
+		usage.setStatic(key.Name, staticBytes(object, parseStatic(object), read))
 	}
-	over := map[model.Key]issue{}
 	for namespace, usage := range namespaces {
 		usage.applyLimits(o, func(name string) *httpv1alpha1.HTTPScaledObject {
 			return byKey[model.Key{Namespace: namespace, Name: name}]
 		})
-		maps.Copy(over, usage.overLimits)
 	}
-	return over
+	return namespaces
 }
 
-// namespaceUsage counts the objects and hosts of one namespace.
+// overLimits returns the issue of an object that is not served.
+func (n namespaceLimits) overLimits(object model.Key) (over issue, isOver bool) {
+	over, isOver = n[object.Namespace].overLimits[object]
+	return over, isOver
+}
+
+// isOverStatic reports whether the static responses of an object exceed the limit of its namespace.
+func (n namespaceLimits) isOverStatic(object model.Key) bool {
+	_, isOver := n[object.Namespace].overStatic[object]
+	return isOver
+}
+
+// namespaceUsage counts the objects, the hosts and the bytes of static responses of one namespace.
 type namespaceUsage struct {
 	objects    map[string]struct{} // by name
 	hosts      int
 	omitted    int // the number of objects with spec.OmittedBytes
 	overLimits map[model.Key]issue
+	// static are the bytes of static responses by the name of the object, and staticBytes is their sum. overStatic are
+	// the objects that exceed the limit.
+	static      map[string]int
+	staticBytes int
+	overStatic  map[model.Key]struct{}
+}
+
+// setStatic sets the bytes of the static responses of an object, 0 for none.
+func (u *namespaceUsage) setStatic(name string, bytes int) {
+	u.staticBytes += bytes - u.static[name]
+	if u.static[name] = bytes; bytes == 0 {
+		delete(u.static, name)
+	}
 }
 
 // usageOf returns the usage of a namespace and creates it if necessary.
 func usageOf(namespaces map[string]*namespaceUsage, namespace string) *namespaceUsage {
 	usage := namespaces[namespace]
 	if usage == nil {
-		usage = &namespaceUsage{objects: map[string]struct{}{}}
+		usage = &namespaceUsage{objects: map[string]struct{}{}, static: map[string]int{}}
 		namespaces[namespace] = usage
 	}
 	return usage
@@ -167,6 +194,36 @@ func (u *namespaceUsage) applyLimits(
 	for key := range before {
 		if _, isOver := u.overLimits[key]; !isOver {
 			changed = append(changed, key)
+		}
+	}
+	return append(changed, u.applyStaticLimit(options, find)...)
+}
+
+// applyStaticLimit determines the objects whose static responses exceed the limit, and returns those with a different
+// result than before. Older objects take precedence.
+func (u *namespaceUsage) applyStaticLimit(
+	options Options, find func(name string) *httpv1alpha1.HTTPScaledObject,
+) (changed []model.Key) {
+	before, total := u.overStatic, 0
+	u.overStatic = nil
+	if u.staticBytes > options.maxStaticBytes() {
+		objects := make([]*httpv1alpha1.HTTPScaledObject, 0, len(u.static))
+		for name := range u.static {
+			objects = append(objects, find(name))
+		}
+		slices.SortFunc(objects, compareAge)
+		u.overStatic = map[model.Key]struct{}{}
+		for _, object := range objects {
+			if total += u.static[object.Name]; total > options.maxStaticBytes() {
+				u.overStatic[ownerOf(object).key] = struct{}{}
+			}
+		}
+	}
+	for _, sets := range [][2]map[model.Key]struct{}{{before, u.overStatic}, {u.overStatic, before}} {
+		for key := range sets[0] {
+			if _, isInBoth := sets[1][key]; !isInBoth {
+				changed = append(changed, key)
+			}
 		}
 	}
 	return changed

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,7 +93,7 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		}
 		if random.IntN(3) == 0 {
 			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationStaticResponses, pick(
-				"[{match: [{pathPrefix: /a}], body: x}]", "[{match: [{path: /b, host: g.example.com}], mode: WhenUnavailable}]",
+				"[{match: [{pathPrefix: /a}, {pathRegex: '/a.*'}], body: x}]", "[{match: [{path: /b, host: g.example.com}], mode: WhenUnavailable}]",
 				"[{bodyFromConfigMap: {name: one, key: a.html}}, {redirect: /c}]", "[]", "bad",
 				"[{bodyFromConfigMap: {name: two, key: a.html}}]"))
 		}
@@ -174,7 +175,7 @@ func randomConfigMaps(random *rand.Rand) resolve.ConfigMaps {
 				configMaps[key] = &resolve.ConfigMap{Problem: "not found: create it"}
 			case 1:
 			default:
-				configMaps[key] = &resolve.ConfigMap{Data: map[string]string{"a.html": fmt.Sprint(random.IntN(2))}}
+				configMaps[key] = &resolve.ConfigMap{Data: map[string]string{"a.html": strconv.Itoa(random.IntN(2))}}
 			}
 		}
 	}

@@ -71,7 +71,8 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 //     objects in the same way.
 //   - If several of the remaining objects of one fleet have the same host, path prefix and headers, the oldest is
 //     served, then the first by namespace and name. The others keep their remaining routes.
-//   - In a namespace over its limits the oldest objects are served, and the others are not served at all.
+//   - In a namespace over its limits the oldest objects are served, and the others are not served at all. Of objects
+//     whose static responses exceed the limit of their namespace, the youngest have no static responses.
 //
 // Each validation error is a Problem of its object. Problems are sorted. Resolving the same objects again with the
 // result as the published Config gives the same Config, with one exception: an invalid object that lost all its
@@ -81,14 +82,15 @@ func Build(inputs Inputs) (model.Config, []model.Problem) {
 	published := routesByOwner(inputs.Published.Routes)
 	claims := map[fleetHost][]claim{}
 	var problems []model.Problem
-	overLimits := inputs.Options.allOverLimits(inputs.ScaledObjects)
+	limits := inputs.Options.limitsOf(inputs.ScaledObjects, inputs.ConfigMaps)
 	for _, object := range inputs.ScaledObjects {
-		if issue, isOver := overLimits[ownerOf(object).key]; isOver {
+		if issue, isOver := limits.overLimits(ownerOf(object).key); isOver {
 			problems = append(problems, problemsOf(object, issue)...)
 			continue
 		}
 		options := objectOptions{
 			inputs.Options, inputs.EnvoySettings.forNamespace(object.Namespace), inputs.ConfigMaps,
+			limits.isOverStatic(ownerOf(object).key),
 		}
 		current := resolveObject(object, options, services.lookup, published[ownerOf(object)])
 		problems = append(problems, current.problems...)
@@ -168,16 +170,17 @@ type objectOptions struct {
 
 	settings   *model.EnvoySettings
 	configMaps ConfigMaps
+	// isOverStatic is true if the static responses of the object exceed the limit of its namespace.
+	isOverStatic bool
 }
 
 // resolvedObject is the result for one object, regardless of other objects.
 type resolvedObject struct {
 	routes   []model.Route // in the order of their Matches
 	problems []model.Problem
-	// configMaps are the ConfigMaps that the object names. isPending is true if one was not read yet: then the result
-	// depends on the published Routes.
-	configMaps []model.Key
-	isPending  bool
+	// isPending is true if a ConfigMap that the object names was not read yet: then the result depends on the published
+	// Routes.
+	isPending bool
 	// claimant is the object as the owner of its hosts, and named are those of namedHosts.
 	claimant claimant
 	named    []model.Host
@@ -195,8 +198,7 @@ func resolveObject(
 	if object.Spec.Unreadable == "" {
 		var ofSpec []issue
 		static := parseStatic(object)
-		resolved.configMaps = static.configMaps(object.Namespace)
-		resolved.isPending = options.configMaps.isPending(resolved.configMaps)
+		resolved.isPending = options.configMaps.isPending(static.configMaps(object.Namespace))
 		resolved.routes, ofSpec = routesOf(object, options, static, lookup, published)
 		issues = append(ofSpec, issues...)
 	} else {
@@ -239,7 +241,7 @@ func routesOf(
 	stickiness, stickinessIssues := stickinessOf(object, backends, published)
 	sessionAffinity, affinityIssues := sessionAffinityOf(object, backends, lookup, published)
 	timeouts, timeoutIssues := timeoutsOf(object, published)
-	static, staticIssues := staticOf(object, texts, options.configMaps, len(matches), managed, published)
+	static, staticIssues := staticOf(object, texts, options, len(matches), managed, published)
 	by := ownerOf(object)
 	routes := make([]model.Route, 0, len(matches))
 	for _, match := range matches {

@@ -47,7 +47,7 @@ type Outcome struct {
 // with NewResolver.
 type Resolver struct {
 	options    Options
-	namespaces map[string]*namespaceUsage
+	namespaces namespaceLimits
 	settings   SettingsByNamespace
 	configMaps ConfigMaps
 
@@ -70,7 +70,7 @@ type Resolver struct {
 // the proxies have, as in Inputs.Published.
 func NewResolver(options Options, published []model.Route) *Resolver {
 	r := &Resolver{
-		options: options, namespaces: map[string]*namespaceUsage{}, settings: SettingsByNamespace{},
+		options: options, namespaces: namespaceLimits{}, settings: SettingsByNamespace{},
 		configMaps: ConfigMaps{},
 		objects:    map[model.Key]*objectState{}, services: map[model.Key]*serviceState{},
 		slices: map[model.Key]*EndpointSlice{},
@@ -144,9 +144,9 @@ func (r *Resolver) Update(change Change) Outcome {
 	r.outdated = map[model.Key]struct{}{}
 	u.applyServices(change.Services)
 	u.applySlices(change.EndpointSlices)
-	u.applyScaledObjects(change.ScaledObjects)
+	namespaces := u.applyConfigMaps(change.ConfigMaps)
+	u.applyScaledObjects(change.ScaledObjects, namespaces)
 	u.applySettings(change.EnvoySettings)
-	u.applyConfigMaps(change.ConfigMaps)
 	for key := range u.dirty {
 		u.recompute(key)
 	}

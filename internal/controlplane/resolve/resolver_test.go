@@ -68,7 +68,7 @@ func (c objectSet) inputs(published model.Config) resolve.Inputs {
 
 // options have a shared fleet and limits that random objects sometimes exceed.
 func options() resolve.Options {
-	return resolve.Options{SharedFleet: "keda", MaxObjects: 4, MaxHosts: 9}
+	return resolve.Options{SharedFleet: "keda", MaxObjects: 4, MaxHosts: 9, MaxStaticBytes: resolve.MaxStaticBytes + 2}
 }
 
 // fullChange returns the set as the first Change.

@@ -17,6 +17,15 @@ func RulesOf(spec httpv1alpha1.HTTPScaledObjectSpec) []httpv1alpha1.Rule {
 	return []httpv1alpha1.Rule{{Hosts: spec.Hosts, PathPrefixes: spec.PathPrefixes, Headers: spec.Headers}}
 }
 
+// CountMatches returns the number of Matches that the rules of a spec may have, at least 1.
+func CountMatches(spec httpv1alpha1.HTTPScaledObjectSpec) int {
+	matches := 0
+	for _, rule := range RulesOf(spec) {
+		matches += max(len(rule.Hosts), 1) * max(len(rule.PathPrefixes), 1)
+	}
+	return max(matches, 1)
+}
+
 // rule is a rule with the names of its fields, for messages.
 type rule struct {
 	httpv1alpha1.Rule

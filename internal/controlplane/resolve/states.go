@@ -13,6 +13,8 @@ type objectState struct {
 
 	object    *httpv1alpha1.HTTPScaledObject // nil for a deleted object
 	published []model.Route
+	// configMaps are the ConfigMaps that the object names.
+	configMaps []model.Key
 }
 
 // desiredState is what an object requests, regardless of other objects.

@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,10 +19,19 @@ const (
 	MaxStaticRoutes = 4096
 	// MaxStaticBytes is the maximum number of bytes of all bodies of these routes.
 	MaxStaticBytes = 1 << 20
+	// defaultNamespaceStaticBytes is the default of Options.MaxStaticBytes.
+	defaultNamespaceStaticBytes = 8 << 20
 )
+
+// staticFields are the fields of issues about both annotations.
+const staticFields = "annotations " + httpv1alpha1.AnnotationStaticResponses + " and " +
+	httpv1alpha1.AnnotationPlaceholderResponse
 
 // errBody means that the ConfigMap of a body cannot be used.
 var errBody = errors.New("no body")
+
+// maxStaticBytes returns the maximum number of bytes of the bodies of a namespace.
+func (o Options) maxStaticBytes() int { return cmp.Or(o.MaxStaticBytes, defaultNamespaceStaticBytes) }
 
 // ConfigMap is a ConfigMap with bodies of static responses.
 type ConfigMap struct {
@@ -74,6 +84,18 @@ func parseStatic(object *httpv1alpha1.HTTPScaledObject) staticTexts {
 	return parsed
 }
 
+// staticBytes returns the number of bytes of the bodies that an object may have in a proxy. It is MaxStaticBytes for
+// annotations with an issue and for a ConfigMap that was not read yet, because the published bodies stay active then.
+func staticBytes(object *httpv1alpha1.HTTPScaledObject, texts staticTexts, read ConfigMaps) int {
+	routes, isPending, err := texts.resolveRoutes(object.Namespace, read)
+	placeholder, isPlaceholderPending, placeholderErr := texts.resolvePlaceholder(object.Namespace, read)
+	if err != nil || placeholderErr != nil || isPending || isPlaceholderPending {
+		return MaxStaticBytes
+	}
+	_, bytes := staticResponses{routes, placeholder}.size(nil)
+	return min(bytes*CountMatches(object.Spec), MaxStaticBytes)
+}
+
 // StaticConfigMaps returns the ConfigMaps that the static responses of an object name, sorted and without duplicates.
 func StaticConfigMaps(object *httpv1alpha1.HTTPScaledObject) []model.Key {
 	return parseStatic(object).configMaps(object.Namespace)
@@ -105,10 +127,17 @@ type staticResponses struct {
 // Matches, and managed are its header and mirror routes. If an annotation has an issue, or one of its ConfigMaps was not
 // read yet, what it requests stays as published.
 func staticOf(
-	object *httpv1alpha1.HTTPScaledObject, texts staticTexts, read ConfigMaps, matches int,
+	object *httpv1alpha1.HTTPScaledObject, texts staticTexts, options objectOptions, matches int,
 	managed []managedroute.Route, published []model.Route,
 ) (staticResponses, []issue) {
+	if options.isOverStatic {
+		return staticResponses{}, []issue{{httpv1alpha1.ReasonInvalidStaticResponses, fmt.Sprintf(
+			"%s: namespace %q: the limit of %d KiB for the bodies of all static responses is exceeded, and older objects take "+
+				"precedence: use smaller bodies, fewer hosts or path prefixes, or another namespace", staticFields,
+			object.Namespace, options.maxStaticBytes()>>10)}}
+	}
 	var previous staticResponses
+	read := options.configMaps
 	if len(published) > 0 {
 		previous = staticResponses{published[0].Static, published[0].Placeholder}
 	}
@@ -118,17 +147,21 @@ func staticOf(
 		current = previous.routes
 	}
 	if err != nil {
-		issues = append(issues, issue{httpv1alpha1.ReasonInvalidStaticResponses,
-			staticField(object, httpv1alpha1.AnnotationStaticResponses, "spec.staticRoutes") + err.Error()})
+		issues = append(issues, issue{
+			httpv1alpha1.ReasonInvalidStaticResponses,
+			staticField(object, httpv1alpha1.AnnotationStaticResponses, "spec.staticRoutes") + err.Error(),
+		})
 	}
 	placeholder, isPending, err := texts.resolvePlaceholder(object.Namespace, read)
 	if err != nil || isPending {
 		placeholder = previous.placeholder
 	}
 	if err != nil {
-		issues = append(issues, issue{httpv1alpha1.ReasonInvalidPlaceholderResponse,
+		issues = append(issues, issue{
+			httpv1alpha1.ReasonInvalidPlaceholderResponse,
 			staticField(object, httpv1alpha1.AnnotationPlaceholderResponse, "spec.coldStart.placeholder.response") +
-				err.Error()})
+				err.Error(),
+		})
 	}
 	static, limitIssues := limitStatic(staticResponses{current, placeholder}, previous, matches, managed)
 	return static, append(issues, limitIssues...)
@@ -161,7 +194,20 @@ func limitStatic(
 
 // limitProblem returns which limit the static responses exceed, with the fix, "" for none.
 func (s staticResponses) limitProblem(matches int, managed []managedroute.Route) string {
-	routes, bytes := 0, 0
+	routes, bytes := s.size(managed)
+	switch {
+	case routes*matches > MaxStaticRoutes:
+		return fmt.Sprintf("%s: %d routes for each of %d combinations of host and path prefix exceed the limit of %d: use "+
+			"fewer matches or content types, or split the object", staticFields, routes, matches, MaxStaticRoutes)
+	case bytes*matches > MaxStaticBytes:
+		return fmt.Sprintf("%s: bodies of %d bytes for each of %d combinations of host and path prefix exceed the limit of %d "+
+			"bytes: use smaller bodies or fewer matches, or split the object", staticFields, bytes, matches, MaxStaticBytes)
+	}
+	return ""
+}
+
+// size returns the number of routes for each Match of the object, and the bytes of their bodies.
+func (s staticResponses) size(managed []managedroute.Route) (routes, bytes int) {
 	add := func(response model.StaticResponse, count, forwarded int) {
 		choices := response.Choices()
 		routes += count * max(len(choices), forwarded)
@@ -179,17 +225,7 @@ func (s staticResponses) limitProblem(matches int, managed []managedroute.Route)
 	if s.placeholder != nil {
 		add(*s.placeholder, 1, 0)
 	}
-	const fields = "annotations " + httpv1alpha1.AnnotationStaticResponses + " and " +
-		httpv1alpha1.AnnotationPlaceholderResponse
-	switch {
-	case routes*matches > MaxStaticRoutes:
-		return fmt.Sprintf("%s: %d routes for each of %d combinations of host and path prefix exceed the limit of %d: use "+
-			"fewer matches or content types, or split the object", fields, routes, matches, MaxStaticRoutes)
-	case bytes*matches > MaxStaticBytes:
-		return fmt.Sprintf("%s: bodies of %d bytes for each of %d combinations of host and path prefix exceed the limit of %d "+
-			"bytes: use smaller bodies or fewer matches, or split the object", fields, bytes, matches, MaxStaticBytes)
-	}
-	return ""
+	return routes, bytes
 }
 
 // resolveRoutes returns the static routes with their bodies. isPending is true if a ConfigMap was not read yet. The

@@ -58,12 +58,15 @@ func (u *update) applySlices(changed map[model.Key]*EndpointSlice) {
 	}
 }
 
-func (u *update) applyScaledObjects(changed map[model.Key]*httpv1alpha1.HTTPScaledObject) {
-	namespaces := map[string]struct{}{}
+// applyScaledObjects processes changed objects, and applies the limits of their namespaces and of others.
+func (u *update) applyScaledObjects(
+	changed map[model.Key]*httpv1alpha1.HTTPScaledObject, namespaces map[string]struct{},
+) {
 	for key, object := range changed {
 		state := u.object(key)
 		usageOf(u.namespaces, key.Namespace).replace(key, state.object, object)
 		state.object = object
+		u.countStatic(key, state)
 		namespaces[key.Namespace], u.dirty[key] = struct{}{}, struct{}{}
 	}
 	for namespace := range namespaces {
@@ -103,8 +106,9 @@ func (u *update) applySettings(changed SettingsByNamespace) {
 	}
 }
 
-// applyConfigMaps processes changed ConfigMaps. It marks the objects that name them.
-func (u *update) applyConfigMaps(changed ConfigMaps) {
+// applyConfigMaps processes changed ConfigMaps. It marks the objects that name them, and returns their namespaces.
+func (u *update) applyConfigMaps(changed ConfigMaps) map[string]struct{} {
+	namespaces := map[string]struct{}{}
 	for name, configMap := range changed {
 		if u.configMaps[name].Equal(configMap) {
 			continue
@@ -114,10 +118,24 @@ func (u *update) applyConfigMaps(changed ConfigMaps) {
 		}
 		for key, state := range u.objects {
 			if key.Namespace == name.Namespace && slices.Contains(state.configMaps, name) {
-				u.dirty[key] = struct{}{}
+				u.countStatic(key, state)
+				namespaces[key.Namespace], u.dirty[key] = struct{}{}, struct{}{}
 			}
 		}
 	}
+	return namespaces
+}
+
+// countStatic counts the static responses of an object, nil for a deleted one.
+func (u *update) countStatic(key model.Key, state *objectState) {
+	state.configMaps = nil
+	bytes := 0
+	if state.object != nil {
+		texts := parseStatic(state.object)
+		state.configMaps = texts.configMaps(key.Namespace)
+		bytes = staticBytes(state.object, texts, u.configMaps)
+	}
+	usageOf(u.namespaces, key.Namespace).setStatic(key.Name, bytes)
 }
 
 // recompute resolves one object and updates its claims.
@@ -164,7 +182,7 @@ func (r *Resolver) resolve(state *objectState) desiredState {
 		return nil
 	}
 	identity := ownerOf(state.object)
-	if issue, isOver := r.namespaces[identity.key.Namespace].overLimits[identity.key]; isOver {
+	if issue, isOver := r.namespaces.overLimits(identity.key); isOver {
 		return desiredState{resolvedObject: resolvedObject{problems: problemsOf(state.object, issue)}}
 	}
 	published := state.published
@@ -172,7 +190,9 @@ func (r *Resolver) resolve(state *objectState) desiredState {
 		published = nil // They belong to a deleted object of the same name.
 	}
 	desired.resolvedObject = resolveObject(state.object,
-		objectOptions{r.options, r.settings.forNamespace(identity.key.Namespace), r.configMaps}, lookup, published)
+		objectOptions{
+			r.options, r.settings.forNamespace(identity.key.Namespace), r.configMaps, r.namespaces.isOverStatic(identity.key),
+		}, lookup, published)
 	if desired.dependsOnPublished() {
 		desired.overlay = published
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 )
 
 // The proxies answer a part of an object's requests themselves (model.Route.Static), as direct responses of their
@@ -52,17 +53,15 @@ func (f scopeFactory) staticRoutes(
 	var translated []*routev3.Route
 	isUnavailable, name := model.IsUnavailable(route, services), route.Owner.String()+"/"+staticName
 	for _, static := range route.Static {
+		isGiven := static.Mode == model.StaticAlways || isUnavailable
 		for _, match := range static.Matches {
-			if static.Mode == model.StaticAlways || isUnavailable {
-				if narrowed := narrow(routeMatch(route.Match), route.Match.Host, match); narrowed != nil {
-					translated = append(translated, responseRoutes(name, narrowed, static.Response, ReasonStatic)...)
-				}
-				continue
-			}
-			for _, original := range forwarded {
-				if narrowed := narrow(original.GetMatch(), route.Match.Host, match); narrowed != nil {
-					translated = append(translated, uncounted(original, narrowed))
-				}
+			narrowed := narrow(routeMatch(route.Match), route.Match.Host, match)
+			switch {
+			case narrowed == nil:
+			case isGiven:
+				translated = append(translated, responseRoutes(name, narrowed, static.Response, ReasonStatic)...)
+			default:
+				translated = append(translated, uncountedRoutes(forwarded, route.Match.Host, match)...)
 			}
 		}
 	}
@@ -176,6 +175,17 @@ func redirectCodes() map[uint32]routev3.RedirectAction_RedirectResponseCode {
 	}
 }
 
+// uncountedRoutes returns copies of routes below host for the requests that fulfill a condition, too.
+func uncountedRoutes(forwarded []*routev3.Route, host model.Host, condition model.StaticMatch) []*routev3.Route {
+	var routes []*routev3.Route
+	for _, original := range forwarded {
+		if narrowed := narrow(original.GetMatch(), host, condition); narrowed != nil {
+			routes = append(routes, uncounted(original, narrowed))
+		}
+	}
+	return routes
+}
+
 // uncounted returns a copy of a route with another match whose requests are not counted as demand. They do not wait for
 // an endpoint.
 func uncounted(original *routev3.Route, match *routev3.RouteMatch) *routev3.Route {
@@ -219,6 +229,9 @@ func narrow(base *routev3.RouteMatch, host model.Host, condition model.StaticMat
 	}
 	narrowed.Headers = append(narrowed.Headers,
 		routeMatch(model.Match{PathPrefix: "/", Headers: condition.Headers}).GetHeaders()...)
+	if condition.PathRegex != "" {
+		narrowed.Headers = append(narrowed.Headers, regexHeader(":path", managedroute.WithQuery(condition.PathRegex)))
+	}
 	if !isAny {
 		narrowed.Headers = append(narrowed.Headers, regexHeader(":authority", hostExpression(condition.Host)))
 	}

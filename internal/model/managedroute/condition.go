@@ -51,7 +51,7 @@ func (m StringMatch) validate(literal func(string) error) error {
 	case m.Value == "":
 		return fmt.Errorf("%w: there is no value: write one under exact, prefix or regex", ErrMatch)
 	case m.Type == Regex:
-		return validateRegex(m.Value)
+		return ValidateRegex(m.Value)
 	case m.Type != Exact && m.Type != Prefix:
 		return fmt.Errorf("%w: the type %.80q: write %s, %s or %s", ErrMatch, m.Type, Exact, Prefix, Regex)
 	}

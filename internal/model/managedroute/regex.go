@@ -14,12 +14,12 @@ const MaxProgram = 100
 // WithQuery converts a regular expression for a path to one for path and query together.
 func WithQuery(path string) string { return "(?:" + path + `)(?:\?.*)?` }
 
-// validateRegex checks that a regular expression is valid in RE2 and not too large. It always checks the larger
-// expression that WithQuery returns.
+// ValidateRegex checks that a regular expression is valid in RE2 and not too large. It always checks the larger
+// expression that WithQuery returns. The error wraps ErrRegex.
 //
 // Envoy compares bytes (RE2 in Latin-1), Go compares characters. So non-ASCII characters and escapes that differ
 // between the two are errors.
-func validateRegex(text string) error {
+func ValidateRegex(text string) error {
 	isOther := func(c rune) bool { return c < ' ' || c >= 0x7f }
 	_, err := syntax.Parse(text, syntax.Perl)
 	var wrong *syntax.Error

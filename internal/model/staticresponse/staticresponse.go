@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 )
 
 // The limits of a text.
@@ -33,7 +34,7 @@ const (
 )
 
 // The errors of Parse and ParseResponse. Each returned error wraps one of these, or model.ErrStaticResponse,
-// model.ErrHost, model.ErrPathPrefix or model.ErrHeader; its text adds the field, the value and the fix.
+// model.ErrHost, model.ErrPathPrefix, model.ErrHeader or managedroute.ErrRegex; its text adds the field, the value and the fix.
 var (
 	// ErrTooLong means that the text is longer than MaxBytes. It was not parsed.
 	ErrTooLong = errors.New("text is too long")
@@ -190,6 +191,12 @@ func (t matchText) parse() (match model.StaticMatch, err error) {
 		}
 		match.Path = t.Path
 	}
+	if t.PathRegex != "" {
+		if err = managedroute.ValidateRegex(t.PathRegex); err != nil {
+			return match, fmt.Errorf("pathRegex: %w", err)
+		}
+		match.PathRegex = t.PathRegex
+	}
 	match.Headers, err = parseHeaders(t.Headers)
 	return match, err
 }
@@ -281,9 +288,10 @@ func (r Ref) validate() error {
 	switch {
 	case r.Name == "" || len(r.Name) > maxConfigMapName || strings.ContainsFunc(r.Name, isOther(isNameChar)):
 		return fmt.Errorf("%w: bodyFromConfigMap.name: %.80q is not the name of a ConfigMap: use lower-case letters, digits, "+
-			"- and .", model.ErrStaticResponse, r.Name)
+			"hyphens and dots", model.ErrStaticResponse, r.Name)
 	case r.Key == "" || len(r.Key) > maxConfigMapName || strings.ContainsFunc(r.Key, isOther(isKeyChar)):
-		return fmt.Errorf("%w: bodyFromConfigMap.key: %.80q is not a key of a ConfigMap: use letters, digits, -, _ and .",
+		return fmt.Errorf("%w: bodyFromConfigMap.key: %.80q is not a key of a ConfigMap: use letters, digits, hyphens, "+
+			"underscores and dots",
 			model.ErrStaticResponse, r.Key)
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/staticresponse"
 )
 
@@ -24,6 +25,8 @@ func TestParse(t *testing.T) {
       pathPrefix: /api/
       headers: [{name: X-Debug}, {name: A, value: "1"}]
     - path: /healthz
+    - pathPrefix: /status
+      pathRegex: /status/[0-9]+
   mode: WhenUnavailable
   statusCode: 200
   headers: {X-B: b, Cache-Control: no-store}
@@ -54,6 +57,7 @@ func TestParse(t *testing.T) {
 					Headers: []model.Header{{Name: "a", Value: "1"}, {Name: "x-debug", Any: true}},
 				},
 				{Path: "/healthz"},
+				{PathPrefix: "/status", PathRegex: "/status/[0-9]+"},
 			},
 			Mode: model.StaticWhenUnavailable,
 			Response: model.StaticResponse{
@@ -110,6 +114,10 @@ func TestParseErrors(t *testing.T) {
 		"a bad prefix":     {"[{match: [{pathPrefix: a}]}]", model.ErrPathPrefix, `pathPrefix "a"`},
 		"a bad path":       {"[{match: [{path: a}]}]", model.ErrPathPrefix, `path "a"`},
 		"two paths":        {"[{match: [{path: /a, pathPrefix: /b}]}]", staticresponse.ErrMatch, "are both set"},
+		"a bad expression": {"[{match: [{pathRegex: '/a('}]}]", managedroute.ErrRegex, "match[0]: pathRegex"},
+		"a large expression": {
+			"[{match: [{pathRegex: '/[a-z]{200}'}]}]", managedroute.ErrRegex, "Envoy allows at most 100",
+		},
 		"a bad header":     {`[{match: [{headers: [{name: "a:b"}]}]}]`, model.ErrHeader, `headers[0] "a:b"`},
 		"a header twice":   {`[{match: [{headers: [{name: a}, {name: A}]}]}]`, staticresponse.ErrMatch, `"a" is a duplicate`},
 		"a line break":     {`[{headers: {a: "b\r\nc: d"}}]`, model.ErrStaticResponse, "control character"},

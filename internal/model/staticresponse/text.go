@@ -23,6 +23,7 @@ type matchText struct {
 	Host       string       `yaml:"host"`
 	Path       string       `yaml:"path"`
 	PathPrefix string       `yaml:"pathPrefix"`
+	PathRegex  string       `yaml:"pathRegex"`
 	Headers    []headerText `yaml:"headers"`
 }
 

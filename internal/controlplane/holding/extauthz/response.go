@@ -124,7 +124,8 @@ func placeholder(response model.StaticResponse, accept string) *authv3.CheckResp
 	if response.Location != "" {
 		headers = append(headers, header("location", response.Location))
 	}
-	return localReply(typev3.StatusCode(response.Status), body.Text, headers...)
+	code := typev3.StatusCode(min(response.Status, model.MaxStaticStatus))
+	return localReply(code, body.Text, headers...)
 }
 
 // localReply returns a response by which the proxy answers instead of forwarding the request.
