@@ -22,18 +22,25 @@ func EventFor(reason holding.Reason) status.RequestEvent {
 			Note: "Request rejected with 503: the limit of queued requests is reached. Start the workload faster, keep a " +
 				"replica (spec.replicas.min), or have the operator raise the limits (--max-queued-per-object and the other " +
 				"--max-queued flags).",
+			RouteNote: "Request rejected with 503: the limit of queued requests is reached. Start the workload faster, keep a " +
+				"replica (minReplicaCount of the ScaledObject), or have the operator raise the limits (--max-queued-per-object " +
+				"and the other --max-queued flags).",
 		}
 	case holding.TimedOut:
 		return status.RequestEvent{
 			Type: corev1.EventTypeWarning, Reason: httpv1alpha1.ReasonColdStartTimeout,
 			Note: "Request timed out with 503: no endpoint became ready in time. Check why the workload has no ready Pod, or " +
 				"raise spec.timeouts.conditionWait.",
+			RouteNote: "Request timed out with 503: no endpoint became ready in time. Check why the workload has no ready Pod, " +
+				"or raise spec.timeouts.readiness and spec.timeouts.request.",
 		}
 	default: // holding.FailedOver
 		return status.RequestEvent{
 			Type: corev1.EventTypeWarning, Reason: httpv1alpha1.ReasonColdStartFailover,
 			Note: "Request sent to spec.coldStartTimeoutFailoverRef.service: no endpoint became ready in time. Check why the " +
 				"workload has no ready Pod, or raise timeoutSeconds there, or spec.timeouts.conditionWait if it is 0.",
+			RouteNote: "Request sent to spec.coldStart.fallback.service: no endpoint became ready in time. Check why the workload " +
+				"has no ready Pod, or raise spec.timeouts.readiness.",
 		}
 	}
 }

@@ -45,7 +45,7 @@ func conditionEvent(
 			return nil
 		}
 	}
-	return newEvent(object, RequestEvent{kind, current.Reason, current.Message}, routeAction,
+	return newEvent(object, RequestEvent{Type: kind, Reason: current.Reason, Note: current.Message}, routeAction,
 		current.LastTransitionTime.Time, replica)
 }
 
@@ -76,6 +76,8 @@ type RequestEvent struct {
 	// Reason is the machine-readable cause, and Note the description for the owner of the object. Neither contains a
 	// number that changes between occurrences.
 	Reason, Note string
+	// RouteNote is the Note about an InterceptorRoute, whose fields have other names; "" for Note.
+	RouteNote string
 }
 
 // eventKey identifies the Events of one reason about one object.
@@ -97,6 +99,9 @@ func (r *Reporter) EmitEvent(key model.Key, event RequestEvent) {
 	if target.object == nil {
 		r.unmarkEmitted(id, epoch)
 		return
+	}
+	if interceptorroute.IsConverted(target.object) {
+		event.Note = cmp.Or(event.RouteNote, event.Note)
 	}
 	select {
 	case r.events <- newEvent(target.object, event, holdAction, epoch, r.writer.Replica):

@@ -94,3 +94,26 @@ func TestSupersededInterceptorRoute(t *testing.T) {
 		}
 	})
 }
+
+// TestRequestEventOfInterceptorRoute: the note names the fields of the object's kind.
+func TestRequestEventOfInterceptorRoute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFixture(t)
+		route := convertedShop()
+		route.Name, route.UID = "other", "u2"
+		s.objects[route.Name] = route
+		s.watch()
+		defer s.lead(t)()
+		s.report()
+		s.takeWrites()
+		event := status.RequestEvent{Type: "Warning", Reason: "TooLate", Note: "raise a", RouteNote: "raise b"}
+		for _, name := range []string{"shop", "other"} {
+			s.reporter.EmitEvent(model.Key{Namespace: "apps", Name: name}, event)
+		}
+		synctest.Wait()
+		writes := s.takeWrites()
+		if len(writes) != 2 || writes[0] != "event other Warning TooLate: raise b" || writes[1] != "event shop Warning TooLate: raise a" {
+			t.Errorf("writes %q", writes)
+		}
+	})
+}
