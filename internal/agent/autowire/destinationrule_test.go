@@ -59,23 +59,20 @@ func TestDestinationRule(t *testing.T) {
 		port  corev1.ServicePort
 		says  string
 	}{
-		"TLS":                           {rules{of("shop", "shop", tls)}, port("web", ""), mismatch},
-		"TLS with a client certificate": {rules{of("shop", "shop.team.svc.cluster.local", mutual)}, port("web", ""), mismatch},
-		"TLS, with appProtocol":         {rules{of("shop", "shop", tls)}, port("web", "https"), inClear},
-		"HTTP/2 over TLS":               {rules{of("shop", "shop", tls)}, port("grpc", ""), "ProtocolMismatch: VirtualService web, shop.test/: DestinationRule shop uses HTTP/2 over TLS to the application"},
-		"no TLS":                        {rules{of("shop", "shop", off)}, port("web", ""), inClear},
-		"no settings":                   {rules{of("shop", "shop", `{}`)}, port("web", ""), inClear},
-		"no policy":                     {rules{{Spec: apis.DestinationRuleSpec{Host: "shop"}}}, port("web", ""), inClear},
-		"the TLS of the mesh":           {rules{of("shop", "shop", mesh)}, port("web", ""), inClear},
-		"another Service":               {rules{of("shop", "shopping", tls)}, port("web", ""), inClear},
-		"another namespace":             {rules{of("shop", "shop.other.svc.cluster.local", tls)}, port("web", ""), inClear},
-		"this port":                     {rules{of("shop", "shop", `{portLevelSettings: [{port: {number: 80}, tls: {mode: SIMPLE}}]}`)}, port("web", ""), mismatch},
-		"another port":                  {rules{of("shop", "shop", `{portLevelSettings: [{port: {number: 81}, tls: {mode: SIMPLE}}]}`)}, port("web", ""), inClear},
-		"a port without its settings":   {rules{of("shop", "shop", `{tls: {mode: SIMPLE}, portLevelSettings: [{port: {number: 80}}]}`)}, port("web", ""), inClear},
-		"all Services": {
-			rules{of("shop", "*.local", tls)}, port("web", "https"),
-			"Wired: VirtualService web, shop.test/ over TLS",
-		},
+		"TLS":                              {rules{of("shop", "shop", tls)}, port("web", ""), mismatch},
+		"TLS with a client certificate":    {rules{of("shop", "shop.team.svc.cluster.local", mutual)}, port("web", ""), mismatch},
+		"TLS, with appProtocol":            {rules{of("shop", "shop", tls)}, port("web", "https"), inClear},
+		"HTTP/2 over TLS":                  {rules{of("shop", "shop", tls)}, port("grpc", ""), "ProtocolMismatch: VirtualService web, shop.test/: DestinationRule shop uses HTTP/2 over TLS to the application"},
+		"no TLS":                           {rules{of("shop", "shop", off)}, port("web", ""), inClear},
+		"no settings":                      {rules{of("shop", "shop", `{}`)}, port("web", ""), inClear},
+		"no policy":                        {rules{{Spec: apis.DestinationRuleSpec{Host: "shop"}}}, port("web", ""), inClear},
+		"the TLS of the mesh":              {rules{of("shop", "shop", mesh)}, port("web", ""), inClear},
+		"another Service":                  {rules{of("shop", "shopping", tls)}, port("web", ""), inClear},
+		"another namespace":                {rules{of("shop", "shop.other.svc.cluster.local", tls)}, port("web", ""), inClear},
+		"this port":                        {rules{of("shop", "shop", `{portLevelSettings: [{port: {number: 80}, tls: {mode: SIMPLE}}]}`)}, port("web", ""), mismatch},
+		"another port":                     {rules{of("shop", "shop", `{portLevelSettings: [{port: {number: 81}, tls: {mode: SIMPLE}}]}`)}, port("web", ""), inClear},
+		"a port without its settings":      {rules{of("shop", "shop", `{tls: {mode: SIMPLE}, portLevelSettings: [{port: {number: 80}}]}`)}, port("web", ""), inClear},
+		"all Services":                     {rules{of("shop", "*.local", tls)}, port("web", "https"), secured},
 		"all Services of the namespace":    {rules{of("shop", "*.team.svc.corp", tls), of("off", "kedify-proxy", off)}, port("web", ""), mismatch},
 		"all Services of another one":      {rules{of("shop", "*.other.svc.cluster.local", tls)}, port("web", ""), inClear},
 		"the most specific, exact":         {rules{of("all", "*.local", tls), of("shop", "shop", off), of("off", "kedify-proxy", off)}, port("web", ""), inClear},
@@ -87,12 +84,9 @@ func TestDestinationRule(t *testing.T) {
 		"HTTP/2, although HTTP/1.1 is set": {rules{of("shop", "shop", `{connectionPool: {http: {h2UpgradePolicy: UPGRADE}}}`)}, port("web", "http"), "ProtocolMismatch: VirtualService web, shop.test/: DestinationRule shop with h2UpgradePolicy uses HTTP/2 to the application, and the proxies would use HTTP/1.1; set appProtocol: kubernetes.io/h2c on port 80 of Service shop"},
 		"the proxies":                      {rules{of("shop", "kedify-proxy", tls)}, port("web", ""), secured},
 		"the proxies' port for TLS":        {rules{of("shop", "kedify-proxy", `{portLevelSettings: [{port: {number: 8443}, tls: {mode: SIMPLE}}]}`)}, port("web", ""), inClear},
-		"the proxies' port in clear text": {
-			rules{of("shop", "kedify-proxy", `{portLevelSettings: [{port: {number: 8080}, tls: {mode: SIMPLE}}]}`)}, port("web", ""),
-			"UnsupportedSetting: VirtualService web, shop.test/: DestinationRule shop uses TLS to port 8080 of Service kedify-proxy",
-		},
-		"the mesh's TLS to the proxies": {rules{of("mesh", "*.local", mesh)}, port("web", ""), noMesh},
-		"the fix of it":                 {rules{of("mesh", "*.local", mesh), of("proxies", "kedify-proxy", off)}, port("web", ""), inClear},
+		"the proxies' port in clear text":  {rules{of("shop", "kedify-proxy", `{portLevelSettings: [{port: {number: 8080}, tls: {mode: SIMPLE}}]}`)}, port("web", ""), "UnsupportedSetting: VirtualService web, shop.test/: DestinationRule shop uses TLS to port 8080 of Service kedify-proxy"},
+		"the mesh's TLS to the proxies":    {rules{of("mesh", "*.local", mesh)}, port("web", ""), noMesh},
+		"the fix of it":                    {rules{of("mesh", "*.local", mesh), of("proxies", "kedify-proxy", off)}, port("web", ""), inClear},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -53,7 +53,11 @@ func backendFromDestination(service *apis.VirtualService, i, j int) (result back
 	rule := &service.Spec.HTTP[i]
 	destination := &rule.Route[j].Destination
 	name, domain, isHere := splitHost(destination.Host, service.Namespace)
-	if !isHere || destination.Port != nil && (destination.Port.Number < 1 || destination.Port.Number > math.MaxUint16) {
+	number := int64(0)
+	if destination.Port != nil {
+		number = destination.Port.Number
+	}
+	if !isHere || number < 0 || number > math.MaxUint16 || number == 0 && destination.Port != nil {
 		return backend{}, false
 	}
 	at := fmt.Sprintf("/spec/http/%d", i)
@@ -65,10 +69,9 @@ func backendFromDestination(service *apis.VirtualService, i, j int) (result back
 		},
 		rule:          at,
 		isDestination: true, domain: domain, subset: destination.Subset, omitsPort: destination.Port == nil,
-		service: networkingv1.IngressServiceBackend{Name: name},
-	}
-	if destination.Port != nil {
-		result.service.Port.Number = int32(destination.Port.Number)
+		service: networkingv1.IngressServiceBackend{
+			Name: name, Port: networkingv1.ServiceBackendPort{Number: int32(number)},
+		},
 	}
 	result.matched, result.requests, result.changedBy = matchedRequests(service, rule, rule.Route[j].Headers)
 	result.label = result.matched.String()
