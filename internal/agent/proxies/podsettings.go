@@ -90,12 +90,11 @@ func (s *PodSettings) configure(deployment *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
-	template := []string{"spec", "template"}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		path, value := append(template, "spec", name), fields[name]
+		path, value := []string{"spec", "template", "spec", name}, fields[name]
 		switch name {
 		case "labels", "annotations":
-			path = append(template, "metadata", name)
+			path = []string{"spec", "template", "metadata", name}
 			existing, _, err := unstructured.NestedMap(deployment.Object, path...)
 			if err != nil {
 				return err
@@ -107,7 +106,7 @@ func (s *PodSettings) configure(deployment *unstructured.Unstructured) error {
 			if err != nil {
 				return err
 			}
-			value = append(existing, value.([]any)...) //nolint:forcetypeassert // The field is a slice.
+			value = slices.Concat(existing, value.([]any)) //nolint:forcetypeassert // The field is a slice.
 		}
 		if err := unstructured.SetNestedField(deployment.Object, value, path...); err != nil {
 			return err
