@@ -66,6 +66,18 @@ func TestDoctorFindsEachBreakage(t *testing.T) {
 			plugins, "ChecksumMalformed", 3,
 		},
 		{
+			"nodes of two platforms", func(t *testing.T) {
+				t.Helper()
+				node := map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{
+					"name": "two", "labels": map[string]any{"kubernetes.io/arch": "arm64"},
+				}}
+				if err := apiserver.Create(t.Context(), shared.admin, "/api/v1/nodes", node); err != nil {
+					t.Fatal(err)
+				}
+				patch(t, "/api/v1/nodes/two/status", "status: {nodeInfo: {architecture: arm64, operatingSystem: linux}}")
+			}, func(t *testing.T) { t.Helper(); remove(t, "/api/v1/nodes/two") }, "ArchitectureMixed", 0,
+		},
+		{
 			"no init container", patched(deployment("argo-rollouts", "argo-rollouts"),
 				`spec: {template: {spec: {initContainers: null}}}`),
 			func(t *testing.T) {
