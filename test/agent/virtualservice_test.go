@@ -87,7 +87,10 @@ func wiredService(t *testing.T, name string) (team string, before web) {
 	apply(t, team, virtualService(team), shop(simple),
 		`{apiVersion: v1, kind: Service, metadata: {name: shop}, spec: {ports: [{name: http, port: 80}]}}`)
 	before = awaitService(t, team, false)
+	// The proxies come after the agent has installed their objects, as in a cluster.
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonProxyUnavailable)
 	proxies(t, team, true)
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonNotProgrammed)
 	programmed(t, team, "shop")
 	awaitService(t, team, true)
 	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
