@@ -73,6 +73,7 @@ func (c *cluster) install(ctx context.Context) error {
 		filepath.Join(gateway, "gateway.networking.k8s.io_httproutes.yaml"),
 		filepath.Join(keda, "config/crd/bases/keda.sh_scaledobjects.yaml"),
 		manifests+"interceptor/namespace.yaml", manifests+"crd/http.keda.sh_httpscaledobjects.yaml",
+		manifests+"crd/http.keda.sh_interceptorroutes.yaml",
 		manifests+"interceptor/deployment.yaml", manifests+"scaler/deployment.yaml", manifests+"agent/rbac.yaml",
 		manifests+"agent/deployment.yaml", manifests+"agent/service.yaml", manifests+"agent/webhook.yaml",
 		manifests+"argo-rollouts/rbac.yaml",

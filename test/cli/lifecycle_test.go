@@ -96,21 +96,26 @@ func (b *bareCluster) wired(t *testing.T) {
 // service is VirtualService shop.
 const service = "/apis/networking.istio.io/v1/namespaces/shop/virtualservices/shop"
 
-// wiredService installs Istio's CRDs, and creates a VirtualService as the agent leaves it. Its destination has no port
-// in the original.
-func (b *bareCluster) wiredService(t *testing.T) {
+// installIstio installs Istio's CRDs.
+func (b *bareCluster) installIstio(t *testing.T) {
 	t.Helper()
 	crds, err := istio.CRDs(t.Context(), "../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.apply(t, append(crds, `{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: shop, namespace: shop, annotations: {
+	b.apply(t, crds...)
+}
+
+// wiredService creates a VirtualService as the agent leaves it. Its destination has no port in the original.
+func (b *bareCluster) wiredService(t *testing.T) {
+	t.Helper()
+	b.apply(t, `{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: shop, namespace: shop, annotations: {
 		http.kedify.io/autowire-undo: '[{"op":"test","path":"/spec/hosts","value":["shop.example.com"]},{"op":"test","path":"/spec/http/0/match","value":null},`+
 		`{"op":"test","path":"/spec/http/0/route/0/destination/host","value":"kedify-proxy.shop.svc.cluster.local"},`+
 		`{"op":"replace","path":"/spec/http/0/route/0/destination/host","value":"shop.shop.svc.cluster.local"},`+
 		`{"op":"remove","path":"/spec/http/0/route/0/destination/port"},`+
 		`{"op":"remove","path":"/metadata/annotations/http.kedify.io~1autowire-undo"}]'}},
-		spec: {hosts: [shop.example.com], http: [{route: [{destination: {host: kedify-proxy.shop.svc.cluster.local, port: {number: 8080}}}]}]}}`)...)
+		spec: {hosts: [shop.example.com], http: [{route: [{destination: {host: kedify-proxy.shop.svc.cluster.local, port: {number: 8080}}}]}]}}`)
 }
 
 // checkService checks that VirtualService shop has its original backend, and deletes it.
@@ -140,6 +145,7 @@ func TestInstallAndUninstallOnACluster(t *testing.T) {
 	b := newBareCluster(t)
 	b.setList(t, others)
 	b.apply(t, ingress)
+	b.installIstio(t)
 	before := b.snapshot(t)
 	back := func(t *testing.T) {
 		t.Helper()

@@ -146,6 +146,13 @@ func crdReference() manifests.Reference {
 	}
 }
 
+// routeCRDReference is the reference of the CRD of InterceptorRoutes.
+func routeCRDReference() manifests.Reference {
+	reference := crdReference()
+	reference.Name = "interceptorroutes.http.keda.sh"
+	return reference
+}
+
 // pluginsReference is the reference of the ConfigMap with the list of plugins.
 func pluginsReference() manifests.Reference {
 	return manifests.Reference{
@@ -174,7 +181,7 @@ func TestInstall(t *testing.T) {
 			}
 			must(t, "uninstall", release)
 			for _, reference := range references {
-				isKept := reference == crdReference() || reference == pluginsReference()
+				isKept := reference == crdReference() || reference == routeCRDReference() || reference == pluginsReference()
 				if _, exists := get(t, reference); exists != isKept {
 					t.Errorf("%s: exists after uninstall: %t", reference, exists)
 				}

@@ -1,10 +1,12 @@
 package workloads
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
@@ -97,24 +99,21 @@ func promoteBlueGreen(t *testing.T, e *environment) {
 	}
 }
 
-// checkPreview waits until the new version answers on the host of the preview.
+// checkPreview waits until the new version alone answers on the host of the preview.
 func (a *app) checkPreview(t *testing.T) {
 	t.Helper()
 	config := a.target(t)
 	config.Host = "preview.example.com"
-	answers := 0
-	for began := time.Now(); answers < installed; {
-		color, err := load.Probe(t.Context(), config)
-		switch {
-		case err != nil:
+	answers, color := 0, ""
+	await.Described(t, fmt.Sprintf("%d answers of the preview by %s", installed, after), func() bool {
+		var err error
+		if color, err = load.Probe(t.Context(), config); err != nil {
 			invariant.Broken(t, invariant.FailedRequests, "the preview: %v", err)
-			return
-		case color == after:
-			answers++
-		case time.Since(began) > config.Timeout:
-			t.Fatalf("the preview is answered by %s, want %s", color, after)
-		default:
+			return true
+		}
+		if answers++; color != after {
 			answers = 0
 		}
-	}
+		return answers == installed
+	}, func() string { return "the last answer was by " + color })
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -131,13 +132,15 @@ func TestInterceptorRouteVerification(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			api := routertest.NewAPIServer(t, reported(at20, c.report))
-			renew(api)
-			router, _ := newRouteRouter(api, c.conditions...)
-			got, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, routeConfig), 20, nil)
-			if err != nil || got != c.want {
-				t.Errorf("VerifyWeight = %v, %v; want %v", got, err, c.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				api := routertest.NewInMemory(t, reported(at20, c.report))
+				renew(api)
+				router, _ := newRouteRouter(api, c.conditions...)
+				got, err := router.VerifyWeight(deadlined(t), routertest.Rollout(httpso.Type, routeConfig), 20, nil)
+				if err != nil || got != c.want {
+					t.Errorf("VerifyWeight = %v, %v; want %v", got, err, c.want)
+				}
+			})
 		})
 	}
 }
