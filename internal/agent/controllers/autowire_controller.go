@@ -43,8 +43,8 @@ import (
 // and an apply removes the manager's other fields.
 const autowireOwner = fieldOwner + "-autowire"
 
-// AutowireReconciler updates the backends of Ingresses, HTTPRoutes and VirtualServices as package autowire plans. It is a
-// reconcile.Reconciler, and its requests name namespaces.
+// AutowireReconciler updates the backends of Ingresses, HTTPRoutes and VirtualServices as package autowire plans. It is
+// a reconcile.Reconciler, and its requests name namespaces.
 type AutowireReconciler struct {
 	// Client writes, and reads from the cache of AutowireCache.
 	Client client.Client
@@ -276,12 +276,12 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&appsv1.Deployment{}, a.enqueueProxyUsers(),
 			builder.WithPredicates(predicate.Funcs{UpdateFunc: terminationChanged})).
 		WatchesRawSource(source.Channel(ended, a.enqueueProxyUsers())).
-		WatchesRawSource(source.Channel(a.classes.changed, handler.EnqueueRequestsFromMapFunc(a.ingressNamespaces))).
-		WatchesRawSource(source.Channel(a.policies.changed, handler.EnqueueRequestsFromMapFunc(a.policyNamespaces))).
-		WatchesRawSource(source.Channel(a.alphaPolicies.changed, handler.EnqueueRequestsFromMapFunc(a.policyNamespaces))).
+		WatchesRawSource(source.Channel(a.classes.subscribe(), handler.EnqueueRequestsFromMapFunc(a.ingressNamespaces))).
+		WatchesRawSource(source.Channel(a.policies.subscribe(), handler.EnqueueRequestsFromMapFunc(a.policyNamespaces))).
+		WatchesRawSource(source.Channel(a.alphaPolicies.subscribe(), handler.EnqueueRequestsFromMapFunc(a.policyNamespaces))).
 		WatchesRawSource(source.Channel(
-			a.VirtualServices.cache.changed, handler.EnqueueRequestsFromMapFunc(a.serviceNamespaces))).
-		WatchesRawSource(source.Channel(a.rules.changed, handler.EnqueueRequestsFromMapFunc(a.ruleNamespaces))).
+			a.VirtualServices.subscribe(), handler.EnqueueRequestsFromMapFunc(a.serviceNamespaces))).
+		WatchesRawSource(source.Channel(a.rules.subscribe(), handler.EnqueueRequestsFromMapFunc(a.ruleNamespaces))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, ReconciliationTimeout: reconcileTimeout, UsePriorityQueue: new(true),
 		}).
@@ -332,8 +332,8 @@ func requestsFor(namespaces []string) (requests []reconcile.Request) {
 // ownNamespace returns the namespace of an object.
 func ownNamespace(object client.Object) []string { return []string{object.GetNamespace()} }
 
-// routedNamespaces returns the namespaces of the HTTPRoutes, Ingresses and VirtualServices that a Rollout's traffic router
-// manages.
+// routedNamespaces returns the namespaces of the HTTPRoutes, Ingresses and VirtualServices that a Rollout's traffic
+// router manages.
 func routedNamespaces(object client.Object) (namespaces []string) {
 	if rollout, ok := object.(*apis.Rollout); ok {
 		for _, routing := range autowire.Routings(*rollout) {

@@ -40,8 +40,7 @@ type kindCache struct {
 	// problem is why the objects cannot be read, nil for nothing. failures is the number of failed attempts.
 	problem  atomic.Pointer[string]
 	failures atomic.Int32
-	// changed receives each object that changes, and an object without a name when problem changes. So do subscribers.
-	changed     chan event.GenericEvent
+	// subscribers receive each object that changes, and an object without a name when problem changes.
 	subscribers []chan event.GenericEvent
 	// done is closed when the cache has to end.
 	done chan struct{}
@@ -52,7 +51,7 @@ func newKindCache(
 	mgr manager.Manager, kind schema.GroupVersionKind, object client.Object, namespaces []string,
 ) (*kindCache, error) {
 	k := &kindCache{
-		manager: mgr, kind: kind, object: object, changed: make(chan event.GenericEvent), done: make(chan struct{}),
+		manager: mgr, kind: kind, object: object, done: make(chan struct{}),
 	}
 	options := cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
@@ -140,7 +139,7 @@ func isUpdated(before, after any) bool {
 		!maps.Equal(old.GetAnnotations(), current.GetAnnotations()) // those of IngressClasses name the default one
 }
 
-// subscribe returns a channel for another controller. It must be called before setUp.
+// subscribe returns a channel for a controller, which must receive from it. It must be called before setUp.
 func (k *kindCache) subscribe() <-chan event.GenericEvent {
 	subscriber := make(chan event.GenericEvent)
 	k.subscribers = append(k.subscribers, subscriber)
@@ -149,9 +148,9 @@ func (k *kindCache) subscribe() <-chan event.GenericEvent {
 
 // notify sends an object to the controllers.
 func (k *kindCache) notify(object client.Object) {
-	for _, receiver := range append([]chan event.GenericEvent{k.changed}, k.subscribers...) {
+	for _, subscriber := range k.subscribers {
 		select {
-		case receiver <- event.GenericEvent{Object: object}:
+		case subscriber <- event.GenericEvent{Object: object}:
 		case <-k.done:
 		}
 	}

@@ -25,9 +25,9 @@ import (
 // newTestCache returns a cache of IngressClasses without an API server.
 func newTestCache() *kindCache {
 	return &kindCache{
-		kind:    networkingv1.SchemeGroupVersion.WithKind("IngressClass"),
-		object:  &networkingv1.IngressClass{},
-		changed: make(chan event.GenericEvent), done: make(chan struct{}),
+		kind:        networkingv1.SchemeGroupVersion.WithKind("IngressClass"),
+		object:      &networkingv1.IngressClass{},
+		subscribers: []chan event.GenericEvent{make(chan event.GenericEvent)}, done: make(chan struct{}),
 	}
 }
 

@@ -41,7 +41,7 @@ func (a *AutowireReconciler) watchGrants(
 		return nil, err
 	}
 	a.ListGrants = listGrants(grants)
-	controller.WatchesRawSource(source.Channel(grants.changed, enqueueNamespaces(grantedNamespaces)))
+	controller.WatchesRawSource(source.Channel(grants.subscribe(), enqueueNamespaces(grantedNamespaces)))
 	return grants.setUp, nil
 }
 

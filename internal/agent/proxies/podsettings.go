@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -38,50 +37,13 @@ func ParsePod(text string) (*PodSettings, error) {
 		return nil, fmt.Errorf("%w: %.200q does not have the form of settings of Pods, such as "+
 			`{"nodeSelector": {"pool": "edge"}, "priorityClassName": "edge"}: %w`, errSetting, text, err)
 	}
-	template, err := templateOfProxies()
-	if err != nil {
+	if err := checkMetadata(settings.Labels, settings.Annotations, "Deployment", "spec", "template", "metadata"); err != nil {
 		return nil, err
-	}
-	for _, added := range []struct {
-		field string
-		pairs map[string]string
-		given map[string]string
-	}{
-		{"labels", settings.Labels, template.Labels},
-		{"annotations", settings.Annotations, template.Annotations},
-	} {
-		if err := checkAdded(added.field, added.pairs, added.given); err != nil {
-			return nil, err
-		}
 	}
 	if errs := metav1validation.ValidateLabels(settings.Labels, field.NewPath("labels")); len(errs) > 0 {
 		return nil, fmt.Errorf("%w: %w", errSetting, errs.ToAggregate())
 	}
 	return settings, nil
-}
-
-// templateOfProxies returns the metadata of the Pods in config/kedify-proxy.
-func templateOfProxies() (metadata metav1.ObjectMeta, err error) {
-	objects, err := readManifests()
-	if err != nil {
-		return metadata, err
-	}
-	deployment := objects[len(objects)-1]
-	fields, _, err := unstructured.NestedMap(deployment.Object, "spec", "template", "metadata")
-	if err != nil {
-		return metadata, fmt.Errorf("%w: %w", errManifests, err)
-	}
-	return metadata, runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &metadata)
-}
-
-// checkAdded rejects pairs with the key of a given pair, and keys of this project.
-func checkAdded(name string, pairs, given map[string]string) error {
-	for _, key := range slices.Sorted(maps.Keys(pairs)) {
-		if _, has := given[key]; has || isReserved(key) {
-			return fmt.Errorf("%w: %s: %q is set by the agent, which needs its value: remove it", errSetting, name, key)
-		}
-	}
-	return nil
 }
 
 // configure sets the settings in the Deployment.

@@ -4,14 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
-
-	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
 // ServiceSettings are the settings of Service kedify-proxy, for load balancers in front of the proxies.
@@ -36,14 +33,7 @@ func ParseService(text string) (*ServiceSettings, error) {
 		return nil, fmt.Errorf("%w: %.200q does not have the form of settings of a Service, such as "+
 			`{"type": "NodePort"}: %w`, errSetting, text, err)
 	}
-	service, err := serviceOfProxies()
-	if err != nil {
-		return nil, err
-	}
-	if err := checkAdded("labels", settings.Labels, service.GetLabels()); err != nil {
-		return nil, err
-	}
-	if err := checkAdded("annotations", settings.Annotations, service.GetAnnotations()); err != nil {
+	if err := checkMetadata(settings.Labels, settings.Annotations, "Service", "metadata"); err != nil {
 		return nil, err
 	}
 	types := []corev1.ServiceType{"", corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer}
@@ -65,26 +55,6 @@ func (s *ServiceSettings) checkDependent() error {
 		return fmt.Errorf("%w: externalTrafficPolicy requires type NodePort or LoadBalancer", errSetting)
 	}
 	return nil
-}
-
-// serviceOfProxies returns Service kedify-proxy of config/kedify-proxy.
-func serviceOfProxies() (*unstructured.Unstructured, error) {
-	objects, err := readManifests()
-	if err != nil {
-		return nil, err
-	}
-	at := slices.IndexFunc(objects, func(object *unstructured.Unstructured) bool {
-		return object.GetKind() == "Service" && object.GetName() == Service
-	})
-	if at < 0 {
-		return nil, fmt.Errorf("%w: there is no Service %s", errManifests, Service)
-	}
-	return objects[at], nil
-}
-
-// isReserved reports whether the key of a label or an annotation belongs to this project.
-func isReserved(key string) bool {
-	return strings.HasPrefix(key, httpv1alpha1.AnnotationPrefix) || key == httpv1alpha1.LabelManagedBy
 }
 
 // configure sets the settings in the Service.

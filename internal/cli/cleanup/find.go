@@ -196,10 +196,7 @@ func (f *finder) checkObject(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 // another HTTPScaledObject of the same ScaledObject. A Rollout that references a missing object, or whose configuration
 // is invalid, may use any object.
 func (f *finder) mayUseObject(r *facts.Rollout, object *httpv1alpha1.HTTPScaledObject) bool {
-	if r.Namespace != object.Namespace || !r.Uses(facts.HTTPRouter) {
-		return false
-	}
-	if r.InterceptorRoute != "" {
+	if r.Namespace != object.Namespace || !r.Uses(facts.HTTPRouter) || r.InterceptorRoute != "" {
 		return false
 	}
 	others := f.cluster.ObjectsOf(r)

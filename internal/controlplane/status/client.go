@@ -60,8 +60,7 @@ func NewClient(scaledObjects, interceptorRoutes, eventsAPI rest.Interface, logge
 
 // ApplyStatus uses server-side apply and takes over fields that another field manager owns. Fields that the installed
 // CustomResourceDefinition lacks go to an annotation; of an InterceptorRoute these are all except the conditions. The
-// annotation is written first, so that the conditions in the
-// status are never newer than the report.
+// annotation is written first, so that the conditions in the status are never newer than the report.
 func (c *apiClient) ApplyStatus(
 	ctx context.Context, object *httpv1alpha1.HTTPScaledObject,
 	status httpv1alpha1.HTTPScaledObjectStatus,

@@ -41,23 +41,22 @@ func (r *Reader) Rollout(ctx context.Context, name types.NamespacedName) (*facts
 	return cluster, r.readServices(ctx, cluster, parsed)
 }
 
-// rolloutPath and objectPath return the API paths of application objects.
+// rolloutPath, objectPath and routePath return the API paths of application objects.
 func rolloutPath(name types.NamespacedName) []string {
-	return []string{"apis", "argoproj.io", "v1alpha1", "namespaces", name.Namespace, "rollouts", name.Name}
+	return namedPath("argoproj.io", "v1alpha1", "rollouts", name)
 }
 
 func objectPath(name types.NamespacedName) []string {
-	return []string{
-		"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", name.Namespace,
-		httpv1alpha1.Resource, name.Name,
-	}
+	return namedPath(httpv1alpha1.Group, httpv1alpha1.Version, httpv1alpha1.Resource, name)
 }
 
 func routePath(name types.NamespacedName) []string {
-	return []string{
-		"apis", httpv1beta1.Group, httpv1beta1.Version, "namespaces", name.Namespace,
-		httpv1beta1.Resource, name.Name,
-	}
+	return namedPath(httpv1beta1.Group, httpv1beta1.Version, httpv1beta1.Resource, name)
+}
+
+// namedPath returns the API path of an object of a resource.
+func namedPath(group, version, resource string, name types.NamespacedName) []string {
+	return []string{"apis", group, version, "namespaces", name.Namespace, resource, name.Name}
 }
 
 // readInterceptorRoute reads the InterceptorRoute that a Rollout references.
