@@ -34,6 +34,7 @@ type settings struct {
 	proxyImage        string
 	proxyReplicas     int32
 	proxyMaxReplicas  int32
+	proxyConnections  int32
 	proxyResources    string
 	proxyPod          string
 	proxyService      string
@@ -166,6 +167,10 @@ func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 	flags.Int32Var(&s.proxyMaxReplicas, "proxy-max-replicas", 0,
 		"maximum `number` of proxies in a namespace: KEDA scales them by CPU usage; 0 disables scaling. "+
 			"Annotation "+httpv1alpha1.AnnotationProxyMaxReplicas+" of a Namespace overrides it")
+	flags.Int32Var(&s.proxyConnections, "proxy-target-connections", 0,
+		"`number` of connections with clients for each proxy, above which KEDA adds proxies, too; 0 for CPU usage only. No "+
+			"effect without a maximum. Annotation "+httpv1alpha1.AnnotationProxyTargetConnections+
+			" of a Namespace overrides it")
 	flags.StringVar(&s.proxyResources, "proxy-resources", "",
 		"`requests and limits` of a proxy as YAML or JSON, such as {limits: {memory: 512Mi}}; by default those of "+
 			"config/kedify-proxy. Annotation "+httpv1alpha1.AnnotationProxyResources+" of a Namespace overrides it")
@@ -196,7 +201,7 @@ func (s *settings) addInterceptorFlags(flags *pflag.FlagSet) {
 
 // proxySettings returns the settings of the proxies that the agent installs.
 func (s *settings) proxySettings() (parsed proxies.Settings, err error) {
-	parsed.InterceptorNamespace = s.podNamespace
+	parsed.InterceptorNamespace, parsed.ScalerAddress = s.podNamespace, s.scalerAddress
 	if s.podIP != "" {
 		address, err := netip.ParseAddr(s.podIP)
 		if err != nil {
@@ -217,6 +222,10 @@ func (s *settings) proxySettings() (parsed proxies.Settings, err error) {
 	}
 	if err := parsed.Check(); err != nil {
 		return parsed, fmt.Errorf("--proxy-max-replicas: %w", err)
+	}
+	parsed.TargetConnections, err = proxies.ParseTargetConnections(strconv.Itoa(int(s.proxyConnections)))
+	if err != nil {
+		return parsed, fmt.Errorf("--proxy-target-connections: %w", err)
 	}
 	if s.proxyResources != "" {
 		if parsed.Resources, err = proxies.ParseResources(s.proxyResources); err != nil {

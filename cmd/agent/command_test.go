@@ -102,6 +102,10 @@ func TestInvalidSettings(t *testing.T) {
 			args:        []string{"--proxy-max-replicas=101"},
 			wantMessage: `--proxy-max-replicas: invalid setting: "101" is not a whole number from 1 to 100`,
 		},
+		"fewer connections than none": {
+			args:        []string{"--proxy-target-connections=-1"},
+			wantMessage: `--proxy-target-connections: invalid setting: "-1" is not a whole number of connections, or 0 for none`,
+		},
 		"resources without a form": {
 			environment: map[string]string{"KEDIFY_AGENT_PROXY_RESOURCES": "much"},
 			wantMessage: `--proxy-resources: invalid setting: "much"`,

@@ -45,6 +45,8 @@ func (busy) Demand(model.Key) (metrics.Value, error) {
 	return metrics.Value{Queued: 1, Concurrency: 1}, nil
 }
 
+func (busy) Connections(model.Fleet) (float64, error) { return 1, nil }
+
 func (busy) Changed(model.Key) <-chan struct{} { return nil }
 
 func (busy) Run(ctx context.Context) error {

@@ -26,6 +26,8 @@ type fakeSource struct {
 	known   map[types.NamespacedName]state
 	changes map[types.NamespacedName]chan struct{}
 	calls   int // of Demand
+	// connections are the results of Connections.
+	connections map[model.Fleet]float64
 }
 
 // state is the state of one HTTPScaledObject.
@@ -64,6 +66,16 @@ func (w *fakeSource) Demand(object model.Key) (metrics.Value, error) {
 		panic("a bug")
 	}
 	return known.demand, known.err
+}
+
+func (w *fakeSource) Connections(fleet model.Fleet) (float64, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	connections, ok := w.connections[fleet]
+	if !ok {
+		return 0, errSilent
+	}
+	return connections, nil
 }
 
 func (w *fakeSource) Changed(object model.Key) <-chan struct{} {

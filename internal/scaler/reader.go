@@ -20,6 +20,9 @@ type Reader interface {
 	// interceptor are missing. The Value returned with such an error is a lower bound, the count of all others: it can
 	// prove that there is demand, but not that there is none.
 	Demand(object model.Key) (metrics.Value, error)
+	// Connections returns the number of connections between clients and the proxies of a fleet. An error means that it is
+	// unknown.
+	Connections(fleet model.Fleet) (float64, error)
 	// Changed returns a channel that is closed when the demand for the object changes. A channel obtained before a call
 	// of Demand reports every change after that call: queued requests at once, anything else within a second.
 	Changed(object model.Key) <-chan struct{}

@@ -98,7 +98,7 @@ func (s *Service) GetMetrics(
 	if err != nil {
 		return nil, s.fail(ctx, ref, err)
 	}
-	demand, err := s.reader.Demand(model.Key(q.object))
+	demand, err := s.demand(q)
 	name, targets := request.GetMetricName(), q.targets(demand)
 	index := slices.IndexFunc(targets, func(t target) bool { return t.name() == name })
 	if len(targets) > 0 && index < 0 {
@@ -119,6 +119,16 @@ func (s *Service) GetMetrics(
 	}
 	values := []*externalscaler.MetricValue{{MetricName: name, MetricValueFloat: value}}
 	return &externalscaler.GetMetricsResponse{MetricValues: values}, nil
+}
+
+// demand returns the demand for the trigger's object. For a trigger that scales proxies, its Concurrency is their number
+// of connections.
+func (s *Service) demand(q query) (metrics.Value, error) {
+	if q.connections == 0 {
+		return s.reader.Demand(model.Key(q.object))
+	}
+	connections, err := s.reader.Connections(model.Fleet(q.object.Namespace))
+	return metrics.Value{Concurrency: connections}, err
 }
 
 // errNoTarget means that the interceptors report an InterceptorRoute without a target.
@@ -145,7 +155,7 @@ const (
 // activity returns why the trigger's workload should have replicas. An error means that there is no proof of activity,
 // and that some of the data is missing.
 func (s *Service) activity(q query) (activity, error) {
-	demand, err := s.reader.Demand(model.Key(q.object))
+	demand, err := s.demand(q)
 	if demand.Queued > 0 {
 		return queued, nil
 	}
@@ -156,6 +166,9 @@ func (s *Service) activity(q query) (activity, error) {
 		if _, errValue := t.valueOf(demand); err == nil {
 			err = errValue
 		}
+	}
+	if q.connections > 0 {
+		return idle, err
 	}
 	isInProgress, errCanary := s.canaries.InProgress(q.object)
 	if isInProgress {

@@ -1,12 +1,14 @@
 package scaler
 
 import (
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/scaler/externalscaler"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // pushInterval is the pause between two pushes while requests are queued, and between two checks while the activity is
@@ -21,6 +23,10 @@ func (s *Service) StreamIsActive(
 ) error {
 	ctx := stream.Context()
 	q, err := parse(ref)
+	if err == nil && q.connections > 0 {
+		err = fmt.Errorf("%w: %s needs a trigger of type %s: proxies have at least one replica", errTrigger,
+			trigger.KeyProxyConnections, trigger.TypePull)
+	}
 	if err != nil {
 		return s.fail(ctx, ref, err)
 	}

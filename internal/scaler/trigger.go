@@ -3,6 +3,7 @@ package scaler
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -23,7 +24,12 @@ type query struct {
 	object types.NamespacedName
 	// isOfRoute is true if the trigger names an InterceptorRoute, which then defines the metrics.
 	isOfRoute bool
+	// connections is the target of a trigger that scales the proxies of its namespace, 0 for any other trigger.
+	connections int
 }
+
+// metricConnections is the metric of the proxies: connections with clients.
+const metricConnections trigger.Metric = "connections"
 
 // target is a metric that a workload scales by, and its value per replica.
 type target struct {
@@ -34,6 +40,9 @@ type target struct {
 // targets returns the metrics of the trigger. Those of an InterceptorRoute are part of the demand for it; there are none
 // while that is unknown.
 func (q query) targets(demand metrics.Value) []target {
+	if q.connections > 0 {
+		return []target{{metricConnections, float64(q.connections)}}
+	}
 	if !q.isOfRoute {
 		return []target{{q.Metric, float64(q.TargetValue)}}
 	}
@@ -49,18 +58,22 @@ func (q query) targets(demand metrics.Value) []target {
 
 // name returns the name of the metric. In the HorizontalPodAutoscaler, KEDA prefixes it with the index of the trigger.
 func (t target) name() string {
-	if t.metric == trigger.MetricConcurrency {
+	switch t.metric {
+	case metricConnections:
+		return "http-proxy-connections"
+	case trigger.MetricConcurrency:
 		return "http-concurrency"
+	default:
+		return "http-request-rate"
 	}
-	return "http-request-rate"
 }
 
 // valueOf returns the metric in a demand. The error is set if only the request rate is unknown.
 func (t target) valueOf(demand metrics.Value) (float64, error) {
-	if t.metric == trigger.MetricConcurrency {
-		return demand.Concurrency, nil
+	if t.metric == trigger.MetricRequestRate {
+		return demand.RequestRate, demand.RateError
 	}
-	return demand.RequestRate, demand.RateError
+	return demand.Concurrency, nil
 }
 
 // isActive reports whether a demand is above the activation value. Requests in flight keep the workload active, whatever
@@ -77,6 +90,9 @@ func (t target) isActive(demand metrics.Value, activation float64) bool {
 // a tenant cannot read the demand of another one.
 func parse(ref *externalscaler.ScaledObjectRef) (query, error) {
 	metadata := ref.GetScalerMetadata()
+	if text := strings.TrimSpace(metadata[trigger.KeyProxyConnections]); text != "" {
+		return parseConnections(ref.GetNamespace(), text)
+	}
 	key, name := trigger.KeyHTTPScaledObject, trigger.ObjectName(metadata, ref.GetName())
 	isOfRoute := trigger.IsOfInterceptorRoute(metadata)
 	if isOfRoute {
@@ -96,4 +112,13 @@ func parse(ref *externalscaler.ScaledObjectRef) (query, error) {
 		err = errors.Join(err, fmt.Errorf("%w: %s", errTrigger, problem))
 	}
 	return parsed, err
+}
+
+// parseConnections parses the target of a trigger that scales the proxies of a namespace.
+func parseConnections(namespace, text string) (query, error) {
+	connections, err := strconv.Atoi(text)
+	if err != nil || connections < 1 || len(validation.IsDNS1123Label(namespace)) > 0 {
+		return query{}, fmt.Errorf("%w: %s: %.80q is not a whole number above 0", errTrigger, trigger.KeyProxyConnections, text)
+	}
+	return query{object: types.NamespacedName{Namespace: namespace}, connections: connections}, nil
 }

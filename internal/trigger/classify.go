@@ -12,6 +12,8 @@ const (
 	TypeHTTP = "kedify-http"
 	// TypePush is KEDA's type for scalers that it calls over gRPC and that can activate a workload.
 	TypePush = "external-push"
+	// TypePull is KEDA's type for scalers that it calls over gRPC and that cannot activate a workload.
+	TypePull = "external"
 )
 
 // The keys of a TypePush trigger that select no requests.
@@ -23,6 +25,9 @@ const (
 	// KeyInterceptorRoute is the name of the trigger's InterceptorRoute. It defines the metrics and their targets. It takes
 	// precedence over KeyHTTPScaledObject, as in the KEDA HTTP add-on.
 	KeyInterceptorRoute = "interceptorRoute"
+	// KeyProxyConnections is the number of connections with clients for each proxy of the ScaledObject's namespace. A
+	// trigger with it scales these proxies, and has no HTTPScaledObject.
+	KeyProxyConnections = "proxyConnections"
 	// KeyConvertedFrom marks a trigger that was converted from TypeHTTP; its value is that type.
 	KeyConvertedFrom = "convertedFrom"
 )
@@ -32,7 +37,7 @@ type Class int
 
 // The Classes.
 const (
-	// Unrelated is a trigger of another scaler.
+	// Unrelated is a trigger of another scaler, or one that scales proxies.
 	Unrelated Class = iota
 	// Unconverted is a TypeHTTP trigger, which KEDA cannot parse yet.
 	Unconverted
@@ -55,6 +60,8 @@ func Classify(triggerType string, metadata map[string]string, address string) Cl
 		return Unrelated
 	case metadata[KeyConvertedFrom] == TypeHTTP:
 		return Managed
+	case hasValue(metadata, KeyProxyConnections):
+		return Unrelated
 	case !sameAddress(metadata[KeyScalerAddress], address):
 		if hasValue(metadata, KeyHosts) {
 			return OtherScaler

@@ -129,6 +129,9 @@ func (s source) Demand(key model.Key) (demand metrics.Value, err error) {
 	return demand, nil
 }
 
+// Connections returns an error: no test sets it.
+func (s source) Connections(model.Fleet) (float64, error) { return 0, errUnknown }
+
 // Changed returns a channel that is closed when the object changes.
 func (s source) Changed(key model.Key) <-chan struct{} {
 	return s.Cache.Changed(types.NamespacedName(key))

@@ -75,6 +75,12 @@ func (s *runningSink) value(key model.Key) (metrics.Value, error) {
 	return metrics.Merge(key, []metrics.Report{report}, nil)
 }
 
+// connections returns the number of connections between clients and the proxies of a fleet.
+func (s *runningSink) connections(fleet model.Fleet) (float64, error) {
+	report, _ := s.Report()
+	return metrics.MergeConnections(fleet, []metrics.Report{report}, nil)
+}
+
 // sinkAddressChange returns the change of the bootstrap that makes a proxy send its metrics to a sink.
 func sinkAddressChange(t *testing.T, address string) [2]string {
 	t.Helper()

@@ -122,6 +122,15 @@ func TestOpenStreamKeepsTheWorkloadActive(t *testing.T) {
 	awaitActive("no request yet", false, 0)
 	connection, _ := openWebSocket(t, s.address)
 	awaitActive("only the WebSocket is left", true, 1)
+	proxies, err := service.GetMetrics(t.Context(), &externalscaler.GetMetricsRequest{
+		ScaledObjectRef: &externalscaler.ScaledObjectRef{
+			Namespace: namespace, Name: "kedify-proxy", ScalerMetadata: map[string]string{"proxyConnections": "1000"},
+		},
+		MetricName: "http-proxy-connections",
+	})
+	if err != nil || proxies.GetMetricValues()[0].GetMetricValueFloat() < 1 {
+		t.Errorf("with a WebSocket the proxies have %v connections, %v; want at least 1", proxies, err)
+	}
 	_ = connection.Close()
 	awaitActive("the WebSocket has ended", false, 0)
 }
@@ -131,6 +140,9 @@ type sinkReader struct{ sink *runningSink }
 
 // Demand implements scaler.Reader.
 func (r sinkReader) Demand(object model.Key) (metrics.Value, error) { return r.sink.value(object) }
+
+// Connections implements scaler.Reader.
+func (r sinkReader) Connections(fleet model.Fleet) (float64, error) { return r.sink.connections(fleet) }
 
 // Changed implements scaler.Reader.
 func (sinkReader) Changed(model.Key) <-chan struct{} { return nil }

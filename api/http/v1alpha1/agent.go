@@ -60,6 +60,10 @@ const (
 	// AnnotationProxyMaxReplicas is set on a Namespace. It is the maximum number of proxies up to which KEDA
 	// scales them. It overrides the agent's flag, and "0" disables scaling.
 	AnnotationProxyMaxReplicas = "http.kedify.io/proxy-max-replicas"
+	// AnnotationProxyTargetConnections is set on a Namespace. It is the number of connections with clients for each proxy,
+	// above which KEDA adds proxies. It overrides the agent's flag, and "0" disables it. It has no effect without a
+	// maximum number of proxies.
+	AnnotationProxyTargetConnections = "http.kedify.io/proxy-target-connections"
 	// AnnotationProxyUnneeded is set on the Deployment of proxies that nothing needs any more. It contains the
 	// time since when (RFC 3339).
 	AnnotationProxyUnneeded = "http.kedify.io/proxy-unneeded-since"

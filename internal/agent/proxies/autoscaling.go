@@ -2,6 +2,7 @@ package proxies
 
 import (
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 const (
@@ -37,11 +39,25 @@ func (s Settings) autoscaler(namespace string) *unstructured.Unstructured {
 			"minReplicaCount": int64(max(1, s.Replicas)),
 			"maxReplicaCount": int64(s.MaxReplicas),
 			"advanced":        map[string]any{"restoreToOriginalReplicaCount": true},
-			"triggers": []any{map[string]any{
-				"type": "cpu", "metricType": "AverageValue", "metadata": map[string]any{"value": s.cpuTarget()},
-			}},
+			"triggers":        s.triggers(),
 		},
 	}}
+}
+
+// triggers returns the triggers of the ScaledObject. KEDA uses the one that requests more proxies.
+func (s Settings) triggers() []any {
+	triggers := []any{map[string]any{
+		"type": "cpu", "metricType": "AverageValue", "metadata": map[string]any{"value": s.cpuTarget()},
+	}}
+	if s.TargetConnections > 0 {
+		triggers = append(triggers, map[string]any{
+			"type": trigger.TypePull, "metricType": "AverageValue", "metadata": map[string]any{
+				trigger.KeyScalerAddress:    s.ScalerAddress,
+				trigger.KeyProxyConnections: strconv.Itoa(int(s.TargetConnections)),
+			},
+		})
+	}
+	return triggers
 }
 
 // cpuTarget returns the average CPU usage of a proxy above which KEDA adds proxies.

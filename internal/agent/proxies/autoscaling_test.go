@@ -10,11 +10,14 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
 )
 
-// TestAutoscaler has the ScaledObjects that scale the proxies.
+// TestAutoscaler has the ScaledObject that scales the proxies by CPU usage, and by connections.
 func TestAutoscaler(t *testing.T) {
 	w := newFixture()
-	w.Settings = proxies.Settings{Replicas: 2, MaxReplicas: 8}
-	w.Annotations = map[string]string{httpv1alpha1.AnnotationProxyResources: "{limits: {cpu: 500m}}"}
+	w.Settings = proxies.Settings{Replicas: 2, MaxReplicas: 8, ScalerAddress: "scaler.keda:9090"}
+	w.Annotations = map[string]string{
+		httpv1alpha1.AnnotationProxyResources:         "{limits: {cpu: 500m}}",
+		httpv1alpha1.AnnotationProxyTargetConnections: "1000",
+	}
 	w.step(t)
 	w.Autoscaler.SetAnnotations(nil)
 	w.Autoscaler.SetUID("")
@@ -43,6 +46,11 @@ spec:
       value: 375m
     metricType: AverageValue
     type: cpu
+  - metadata:
+      proxyConnections: "1000"
+      scalerAddress: scaler.keda:9090
+    metricType: AverageValue
+    type: external
 `
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -22,6 +22,11 @@ type Settings struct {
 	Replicas int32
 	// MaxReplicas lets KEDA scale the proxies from Replicas up to this number; 0 disables it.
 	MaxReplicas int32
+	// TargetConnections is the number of connections with clients for each proxy: KEDA adds proxies above it, within
+	// MaxReplicas. 0 means that only the CPU usage counts.
+	TargetConnections int32
+	// ScalerAddress is the address at which KEDA reaches the scaler, as host:port. It is required with TargetConnections.
+	ScalerAddress string
 	// Resources are the requests and limits of cpu and memory of one proxy.
 	Resources *corev1.ResourceRequirements
 	// Pod are the settings of the Pods, Service those of Service kedify-proxy; nil for none.
@@ -76,6 +81,15 @@ func ParseMaxReplicas(text string) (int32, error) {
 	return ParseReplicas(text)
 }
 
+// ParseTargetConnections parses the number of connections for each proxy, 0 for none.
+func ParseTargetConnections(text string) (int32, error) {
+	number, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || number < 0 {
+		return 0, fmt.Errorf("%w: %.80q is not a whole number of connections, or 0 for none", errSetting, text)
+	}
+	return int32(number), nil
+}
+
 // ParseResources parses requests and limits of cpu and memory, as YAML or JSON.
 func ParseResources(text string) (*corev1.ResourceRequirements, error) {
 	resources := new(corev1.ResourceRequirements)
@@ -109,8 +123,8 @@ func ParseResources(text string) (*corev1.ResourceRequirements, error) {
 func NamespaceAnnotations() []string {
 	return []string{
 		httpv1alpha1.AnnotationProxyImage, httpv1alpha1.AnnotationProxyReplicas, httpv1alpha1.AnnotationProxyMaxReplicas,
-		httpv1alpha1.AnnotationProxyResources, httpv1alpha1.AnnotationProxyPod, httpv1alpha1.AnnotationProxyService,
-		httpv1alpha1.AnnotationProxyEnvoyConfig,
+		httpv1alpha1.AnnotationProxyTargetConnections, httpv1alpha1.AnnotationProxyResources,
+		httpv1alpha1.AnnotationProxyPod, httpv1alpha1.AnnotationProxyService, httpv1alpha1.AnnotationProxyEnvoyConfig,
 	}
 }
 
@@ -130,6 +144,9 @@ func (s Settings) withAnnotations(annotations map[string]string) (merged Setting
 		}},
 		{httpv1alpha1.AnnotationProxyMaxReplicas, func(text string) error {
 			return store(&merged.MaxReplicas)(ParseMaxReplicas(text))
+		}},
+		{httpv1alpha1.AnnotationProxyTargetConnections, func(text string) error {
+			return store(&merged.TargetConnections)(ParseTargetConnections(text))
 		}},
 		{httpv1alpha1.AnnotationProxyResources, func(text string) error {
 			return store(&merged.Resources)(ParseResources(text))

@@ -56,6 +56,24 @@ func Merge(key model.Key, reports []Report, absent []string) (Value, error) {
 	return value.withQueued(name, reports), err
 }
 
+// MergeConnections returns the number of connections between clients and the proxies of a fleet from the Reports of all
+// replicas. absent are the names of replicas without a Report. If a serving proxy reports to no replica, or a proxy to
+// two, the error has ErrUnknown in its chain and names it.
+func MergeConnections(fleet model.Fleet, reports []Report, absent []string) (float64, error) {
+	var sum float64
+	var serving, reporting []string
+	for _, report := range reports {
+		sum += report.Connections[fleet]
+		serving = append(serving, report.Fleets[fleet].Serving...)
+		reporting = append(reporting, report.Fleets[fleet].Reporting...)
+	}
+	reasons := append(withoutMetrics(fleet, sortedSet(serving), reporting), duplicates(fleet, reporting)...)
+	if len(reasons) == 0 {
+		return sum, nil
+	}
+	return 0, fmt.Errorf("connections of the proxies of namespace %s: %w", fleet, unknownBecause(absent, reasons))
+}
+
 // merge is Merge without queued requests. name is the object's name in Reports.
 func merge(key model.Key, name string, reports []Report, absent []string) (Value, error) {
 	var value Value
@@ -175,10 +193,15 @@ func sortedSet(texts []string) []string {
 	return slices.Compact(sorted)
 }
 
-// unknown returns the error for unknown demand.
+// unknown returns the error for unknown demand for an object.
 func unknown(key model.Key, absent []string, reasons ...string) error {
+	return fmt.Errorf("HTTPScaledObject %s: %w", key, unknownBecause(absent, reasons))
+}
+
+// unknownBecause returns ErrUnknown with its reasons.
+func unknownBecause(absent, reasons []string) error {
 	if len(absent) > 0 {
 		reasons = append(reasons, "no report from interceptor "+strings.Join(absent, ", "))
 	}
-	return fmt.Errorf("HTTPScaledObject %s: %w: %s", key, ErrUnknown, strings.Join(reasons, "; "))
+	return fmt.Errorf("%w: %s", ErrUnknown, strings.Join(reasons, "; "))
 }

@@ -17,7 +17,7 @@ func (r Report) ApplyTo(before Report) Report {
 	case r.QueuedOnly:
 		before.Queued = r.Queued
 	case r.ChangesOnly:
-		before.Queued = r.Queued
+		before.Queued, before.Connections = r.Queued, r.Connections
 		if r.Fleets != nil {
 			before.Fleets = r.Fleets
 		}

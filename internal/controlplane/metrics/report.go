@@ -16,12 +16,15 @@ type Report struct {
 	Fleets map[model.Fleet]FleetReport `json:"fleets"`
 	// Objects are the counts by <namespace>/<name>, from the proxies that report to this replica.
 	Objects map[string]ObjectReport `json:"objects"`
+	// Connections are the numbers of connections with clients, by fleet, of the proxies that report to this replica. A
+	// fleet without any is missing.
+	Connections map[model.Fleet]float64 `json:"connections,omitempty"`
 	// Queued are the queued requests of objects that have any, by <namespace>/<name>.
 	Queued map[string]Queued `json:"held,omitempty"`
 	// QueuedOnly means that the Report contains only Queued. The rest is unchanged since the Report before.
 	QueuedOnly bool `json:"heldOnly,omitempty"`
 	// ChangesOnly means that Objects contains only the objects that have changed since the Report before, and Gone
-	// those that were removed. Fleets is nil if it is unchanged.
+	// those that were removed. Fleets is nil if it is unchanged. Connections is always whole.
 	ChangesOnly bool     `json:"changesOnly,omitempty"`
 	Gone        []string `json:"gone,omitempty"`
 }
@@ -71,8 +74,9 @@ func (m *Meter) Report(now time.Time, replica string) Report {
 func (m *Meter) Changes(now time.Time, last *Report) Report {
 	at := m.at(now)
 	m.prune(now)
-	changes := Report{Replica: last.Replica, ChangesOnly: true}
 	fleets, active := m.fleetReports(at)
+	last.Connections = m.connections(at)
+	changes := Report{Replica: last.Replica, ChangesOnly: true, Connections: last.Connections}
 	if !maps.EqualFunc(fleets, last.Fleets, FleetReport.equal) {
 		last.Fleets, changes.Fleets = fleets, fleets
 	}
@@ -138,6 +142,26 @@ func (m *Meter) fleetReports(at time.Duration) (reports map[model.Fleet]FleetRep
 		reports[fleet] = f
 	}
 	return reports, active
+}
+
+// connections returns the numbers of connections with clients, by fleet.
+func (m *Meter) connections(at time.Duration) map[model.Fleet]float64 {
+	var connections map[model.Fleet]float64
+	for fleet, proxies := range m.fleets {
+		sum := 0.0
+		for _, p := range proxies {
+			if p.stream.isFresh(at) {
+				sum += p.stream.activeConnections()
+			}
+		}
+		if sum > 0 && fleet != ExternalFleet {
+			if connections == nil {
+				connections = make(map[model.Fleet]float64, len(m.fleets))
+			}
+			connections[fleet] = sum
+		}
+	}
+	return connections
 }
 
 // addExternalReports adds the reports of the external proxies, by namespace, and their active requests.

@@ -47,6 +47,9 @@ type Batch struct {
 	// clusters. Envoy omits such a counter until it is incremented, so it is a difference. Other counters, such as
 	// server.wip_protos, can be 0 as totals too.
 	HasZero bool
+	// Connections is the number of the proxy's connections with clients, nil if the batch does not contain it. Envoy omits
+	// it until the first connection.
+	Connections *float64
 }
 
 // attribution is the object and Service that a cluster belongs to.
@@ -112,6 +115,9 @@ type Stream struct {
 	isEnded   bool
 	clusters  map[string]*cluster
 	counts    map[model.Key]int // of clusters, by object
+
+	connections   float64 // with clients
+	connectionsAt int     // the flush with connections
 }
 
 // Open starts a stream of a proxy, and ends the one before. The name of an external proxy is its address.
@@ -166,6 +172,9 @@ func (s *Stream) Apply(now time.Time, batch Batch) (isNew bool, err error) {
 			s.proxy.covered.retract(s.from)
 		}
 		s.form, s.isCovered = formDeltas, false
+	}
+	if n := batch.Connections; n != nil && *n >= 0 && *n <= maxValue {
+		s.connections, s.connectionsAt = *n, s.flushes
 	}
 	for _, sample := range batch.Samples {
 		isNew = s.count(sample) || isNew
@@ -339,6 +348,14 @@ func (s *Stream) addActive(sums map[model.Key]float64) {
 			sums[key] += c.total[RequestsActive]
 		}
 	}
+}
+
+// activeConnections returns the number of connections with clients in the last flushes.
+func (s *Stream) activeConnections() float64 {
+	if s.connectionsAt < s.flushes-1 {
+		return 0
+	}
+	return s.connections
 }
 
 // isFresh reports whether the stream is open and has reported recently.

@@ -103,8 +103,26 @@ func (r *Reader) Demand(key model.Key) (metrics.Value, error) {
 	if value, ok := r.values[name]; ok {
 		return value, nil
 	}
-	reports := make([]metrics.Report, 0, len(r.replicas))
-	var missing []string
+	reports, missing := r.latest()
+	value, err := metrics.Merge(key, reports, missing)
+	if err == nil {
+		r.values[name] = value
+	}
+	return value, err
+}
+
+// Connections returns the number of connections between clients and the proxies of a fleet. The error has
+// metrics.ErrUnknown in its chain and names the missing proxy or replica.
+func (r *Reader) Connections(fleet model.Fleet) (float64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	reports, missing := r.latest()
+	return metrics.MergeConnections(fleet, reports, missing)
+}
+
+// latest returns the reports, and the names of the replicas without one. The caller holds the lock.
+func (r *Reader) latest() (reports []metrics.Report, missing []string) {
+	reports = make([]metrics.Report, 0, len(r.replicas))
 	for _, replica := range r.replicas {
 		if report := r.reports[replica]; report != nil {
 			reports = append(reports, *report)
@@ -112,11 +130,7 @@ func (r *Reader) Demand(key model.Key) (metrics.Value, error) {
 			missing = append(missing, replica.Name)
 		}
 	}
-	value, err := metrics.Merge(key, reports, missing)
-	if err == nil {
-		r.values[name] = value
-	}
-	return value, err
+	return reports, missing
 }
 
 // HasAsked reports whether each replica has answered, or failed to, since it was added.

@@ -63,8 +63,12 @@ const (
 	bucketBound      = tag(2<<3 | protowire.Fixed64Type)
 )
 
-// clustersAdded is a counter that every Envoy has, and that rarely changes.
-const clustersAdded = "cluster_manager.cluster_added"
+const (
+	// clustersAdded is a counter that every Envoy has, and that rarely changes.
+	clustersAdded = "cluster_manager.cluster_added"
+	// activeConnections is the gauge of connections with clients, of the listeners that translate.StatPrefix names.
+	activeConnections = "http.kedify-proxy.downstream_cx_active"
+)
 
 // decoder decodes messages one after the other, and reuses its memory. A returned batch is valid until the next call.
 type decoder struct {
@@ -165,6 +169,10 @@ func (d *decoder) add(batch *metrics.Batch, name []byte, read metric) error {
 	cluster, measure, isUsed := clusterMetric(name, read)
 	if read.kind == metricCounter && read.value == 0 {
 		batch.HasZero = batch.HasZero || isUsed || string(name) == clustersAdded
+	}
+	if string(name) == activeConnections && read.kind == metricGauge {
+		connections := read.value // A pointer to read would put every metric on the heap.
+		batch.Connections = &connections
 	}
 	if !isUsed || math.IsNaN(read.value) || math.IsInf(read.value, 0) || read.value < 0 {
 		return nil

@@ -57,6 +57,13 @@ func TestDecode(t *testing.T) {
 				{Cluster: "apps/shop/shop-canary", Measure: metrics.RequestsActive, Value: 5},
 			}},
 		},
+		"connections with clients": {
+			`{"envoyMetrics": [
+				{"name": "http.kedify-proxy.downstream_cx_active", "type": "GAUGE", "metric": [{"gauge": {"value": 12}, "timestampMs": "7"}]},
+				{"name": "http.kedify-proxy.downstream_cx_total", "type": "COUNTER", "metric": [{"counter": {"value": 90}, "timestampMs": "7"}]},
+				{"name": "http.admin.downstream_cx_active", "type": "GAUGE", "metric": [{"gauge": {"value": 1}, "timestampMs": "7"}]}]}`,
+			metrics.Batch{Time: 7, Connections: new(12.0)},
+		},
 		"an unchanged counter indicates deltas": {
 			`{"envoyMetrics": [{"name": "cluster_manager.cluster_added", "type": "COUNTER", "metric": [{"counter": {"value": 0}, "timestampMs": "8"}]}]}`,
 			metrics.Batch{Time: 8, HasZero: true},
