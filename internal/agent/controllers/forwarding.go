@@ -17,8 +17,8 @@ import (
 )
 
 // keepForwarding delays changes of the Service to which the proxies forward, as desired.Changes.KeepForwarding does. It
-// reads the EndpointSlices of Services without a cache, and only if an object is or was one of a Service that is taken
-// over: the cache has those of the proxies only.
+// reads the EndpointSlices of Services without a cache, and only if an object is for a Service that is taken over, or is to
+// forward to another one: the cache has those of the proxies only.
 func (r *ScaledObjectReconciler) keepForwarding(
 	ctx context.Context, namespace string, changes *desired.Changes, existing []*httpv1alpha1.HTTPScaledObject,
 ) (isPending bool, err error) {
@@ -28,7 +28,13 @@ func (r *ScaledObjectReconciler) keepForwarding(
 	takesOver := func(object *httpv1alpha1.HTTPScaledObject) bool {
 		return object.Annotations[httpv1alpha1.AnnotationAutowireService] != ""
 	}
-	isConcerned := slices.ContainsFunc(slices.Concat(changes.Create, changes.Update, existing), takesOver)
+	forwardsElsewhere := func(want *httpv1alpha1.HTTPScaledObject) bool {
+		return slices.ContainsFunc(existing, func(current *httpv1alpha1.HTTPScaledObject) bool {
+			return current.Name == want.Name && current.Spec.ScaleTargetRef.Service != want.Spec.ScaleTargetRef.Service
+		})
+	}
+	isConcerned := slices.ContainsFunc(slices.Concat(changes.Create, changes.Update, existing), takesOver) ||
+		slices.ContainsFunc(changes.Update, forwardsElsewhere)
 	services := map[string]desired.Service{}
 	for _, name := range changes.Forwards(existing) {
 		var state desired.Service
