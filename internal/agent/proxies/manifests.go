@@ -173,9 +173,6 @@ func (s Settings) configureDeployment(object *unstructured.Unstructured, bootstr
 			return err
 		}
 	}
-	if err := addSelectedLabels(object); err != nil {
-		return err
-	}
 	if s.Replicas != 0 {
 		if err := unstructured.SetNestedField(object.Object, int64(s.Replicas), "spec", "replicas"); err != nil {
 			return err
@@ -190,23 +187,6 @@ func (s Settings) configureDeployment(object *unstructured.Unstructured, bootstr
 		unstructured.SetNestedSlice(object.Object, containers, append(template, "spec", "containers")...),
 		unstructured.SetNestedField(object.Object, bootstrap,
 			append(template, "metadata", "annotations", httpv1alpha1.AnnotationProxyBootstrap)...))
-}
-
-// addSelectedLabels adds to the proxies' Pods the labels by which most Services select an application, unless settings
-// have added them. The value is that of label app. A Service that is taken over selects the proxies by the labels of its
-// own selector.
-func addSelectedLabels(deployment *unstructured.Unstructured) error {
-	path := []string{"spec", "template", "metadata", "labels"}
-	labels, _, err := unstructured.NestedStringMap(deployment.Object, path...)
-	if err != nil {
-		return err
-	}
-	for _, name := range []string{"name", "instance", "component"} {
-		if label := "app.kubernetes.io/" + name; labels[label] == "" {
-			labels[label] = Service
-		}
-	}
-	return unstructured.SetNestedStringMap(deployment.Object, labels, path...)
 }
 
 // resourceFields returns resources in the form of the API server.
