@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -56,48 +57,58 @@ func (r *ScaledObjectReconciler) keepForwarding(
 
 // hasRecord reports whether the AutowireReconciler has taken over a Service.
 func (r *ScaledObjectReconciler) hasRecord(ctx context.Context, namespace, name string) (bool, error) {
+	service, err := r.service(ctx, namespace, name)
+	return service != nil && hasRestoreRecord(service), err
+}
+
+// service reads a Service from the cache. It returns nil if the Service does not exist.
+func (r *ScaledObjectReconciler) service(ctx context.Context, namespace, name string) (*corev1.Service, error) {
 	service := new(corev1.Service)
 	switch err := r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, service); {
 	case apierrors.IsNotFound(err):
-		return false, nil
+		return nil, nil //nolint:nilnil // No Service is an answer.
 	case err != nil:
-		return false, fmt.Errorf("read Service %s/%s: %w", namespace, name, err)
+		return nil, fmt.Errorf("read Service %s/%s: %w", namespace, name, err)
 	}
-	return hasRestoreRecord(service), nil
+	return service, nil
 }
 
 // isTakenOver reports whether a Service selects the proxies, or still has their endpoints: Kubernetes updates these after
 // the Service.
 func (r *ScaledObjectReconciler) isTakenOver(ctx context.Context, namespace, name string) (bool, error) {
-	if is, err := r.hasRecord(ctx, namespace, name); is || err != nil {
-		return is, err
+	service, err := r.service(ctx, namespace, name)
+	if service == nil || hasRestoreRecord(service) {
+		return service != nil, err
 	}
-	addresses, err := r.addresses(ctx, namespace, name)
-	if err != nil || len(addresses) == 0 {
-		return false, err
-	}
-	proxies, err := r.addresses(ctx, namespace, autowire.ProxyService)
-	return slices.ContainsFunc(addresses, func(address string) bool { return slices.Contains(proxies, address) }), err
+	var proxies discoveryv1.EndpointSliceList
+	err = r.Client.List(ctx, &proxies, client.InNamespace(namespace),
+		client.MatchingLabels{discoveryv1.LabelServiceName: autowire.ProxyService})
+	found, readErr := r.endpointSlices(ctx, namespace, name)
+	of := addresses(proxies.Items)
+	isProxy := func(address string) bool { return slices.Contains(of, address) }
+	return slices.ContainsFunc(addresses(found), isProxy), errors.Join(err, readErr)
 }
 
-// addresses returns the addresses of the endpoints of a Service.
-func (r *ScaledObjectReconciler) addresses(ctx context.Context, namespace, name string) (all []string, err error) {
-	slicesOf, err := r.endpointSlices(ctx, namespace, name)
-	for i := range slicesOf {
-		for _, endpoint := range slicesOf[i].Endpoints {
+// addresses returns the addresses of endpoints.
+func addresses(found []discoveryv1.EndpointSlice) (all []string) {
+	for i := range found {
+		for _, endpoint := range found[i].Endpoints {
 			all = append(all, endpoint.Addresses...)
 		}
 	}
-	return all, err
+	return all
 }
 
 // hasEndpointSlices reports whether a Service exists and Kubernetes has created its EndpointSlices.
 func (r *ScaledObjectReconciler) hasEndpointSlices(ctx context.Context, namespace, name string) (bool, error) {
+	if service, err := r.service(ctx, namespace, name); service == nil {
+		return false, err
+	}
 	found, err := r.endpointSlices(ctx, namespace, name)
 	return len(found) > 0, err
 }
 
-// endpointSlices reads the EndpointSlices of a Service, without a cache.
+// endpointSlices reads the EndpointSlices of a Service, without a cache: it has those of the proxies only.
 func (r *ScaledObjectReconciler) endpointSlices(
 	ctx context.Context, namespace, name string,
 ) ([]discoveryv1.EndpointSlice, error) {
