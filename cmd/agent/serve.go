@@ -153,6 +153,7 @@ func (p *process) runControllers(ctx context.Context) error {
 		Now:           time.Now,
 		ScalerAddress: p.settings.scalerAddress,
 		StatusSchema:  statusSchema,
+		ReadsServices: p.settings.accessesRoutes(),
 	}
 	if err := reconciler.SetupWithManager(ctx, p.manager); err != nil {
 		return err

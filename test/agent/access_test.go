@@ -39,6 +39,9 @@ func TestPermissions(t *testing.T) {
 	awaitParts(t, team, 0)
 	wiredNamespace(t, "rights-wired")
 	wiredService(t, "rights-mesh")
+	clients, _ := takenOver(t, "rights-clients")
+	apply(t, clients, shop(`{hosts: "*", port: "80", service: shop, trafficAutowire: "false"}`))
+	awaitClients(t, clients, "shop")
 
 	granted := permissions(t, manifests+"agent/rbac.yaml")
 	rare := []string{
@@ -47,9 +50,11 @@ func TestPermissions(t *testing.T) {
 		"create configmaps/kedify-http-interceptor-ca in keda", "patch events", "get scaledobjects.keda.sh",
 		"create scaledobjects.keda.sh/kedify-proxy",
 		"get ingresses.networking.k8s.io", "get httproutes.gateway.networking.k8s.io",
-		"get virtualservices.networking.istio.io",
+		"get virtualservices.networking.istio.io", "get services",
 		// The API server requires this permission in addition to patch when an apply creates, and audits the patch.
-		"create httpscaledobjects.http.keda.sh",
+		"create httpscaledobjects.http.keda.sh", "create services",
+		// TestClientService has a fallback Service deleted.
+		"delete services",
 		"create deployments.apps/kedify-proxy", "create configmaps/kedify-proxy-bootstrap",
 		// TestSharedFleet has these written and deleted, and fails if that is forbidden.
 		"create referencegrants.gateway.networking.k8s.io in keda", "patch referencegrants.gateway.networking.k8s.io in keda",
@@ -132,6 +137,7 @@ func requested(t *testing.T) map[string]bool {
 			name = ref.Name
 		case resource == "configmaps" && ref.Name == httpv1alpha1.InterceptorCA:
 			name, namespace = ref.Name, ref.Namespace
+		case resource == "services" && !strings.HasPrefix(ref.Name, "kedify-proxy"): // users choose their names
 		case slices.Contains([]string{"deployments", "configmaps", "services", "poddisruptionbudgets"}, resource):
 			name = ref.Name
 		}

@@ -33,6 +33,7 @@ func partsOff() map[string]partOff {
 		"agent: get virtualservices.networking.istio.io", "agent: list virtualservices.networking.istio.io",
 		"agent: watch virtualservices.networking.istio.io", "agent: patch virtualservices.networking.istio.io",
 		"agent: list destinationrules.networking.istio.io", "agent: watch destinationrules.networking.istio.io",
+		"agent: get services", "agent: create services", "agent: patch services", "agent: delete services",
 		"agent: list backendtlspolicies.gateway.networking.k8s.io",
 		"agent: watch backendtlspolicies.gateway.networking.k8s.io",
 		"agent: list ingressclasses.networking.k8s.io", "agent: watch ingressclasses.networking.k8s.io",
@@ -68,6 +69,10 @@ func partsOff() map[string]partOff {
 		"autowire": {
 			set: []string{"agent.autowire=false"}, rules: wiring, objects: []string{agentRole},
 			flags: []string{"--autowire=false", "--restore-backends=false"},
+		},
+		"Services": {
+			set:   []string{"agent.autowireServices=false"},
+			rules: []string{"agent: get services", "agent: create services", "agent: patch services", "agent: delete services"},
 		},
 		"proxies": {set: []string{"agent.installProxies=false"}, rules: proxies, flags: []string{"--install-proxies=false"}},
 		"autowire and proxies": {

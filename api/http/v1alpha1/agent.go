@@ -33,11 +33,11 @@ const (
 	// is absent if there are none. Only KEDA writes the conditions of a ScaledObject.
 	AnnotationTriggerProblems = "http.kedify.io/trigger-problems"
 	// AnnotationAutowireUndo is set on an Ingress, HTTPRoute or VirtualService with backends that reference Service
-	// kedify-proxy instead of their original Service. It contains the JSON patch (RFC 6902) that restores the original backends
-	// and removes the annotation.
+	// kedify-proxy instead of their original Service, and on a Service that selects the proxies instead of the application.
+	// It contains the JSON patch (RFC 6902) that restores the original and removes the annotation.
 	AnnotationAutowireUndo = "http.kedify.io/autowire-undo"
-	// AnnotationAutowireHold is set on an Ingress, HTTPRoute or VirtualService with restored backends that the agent
-	// leaves unchanged, temporarily or permanently. It contains the time and the reason. Removing it ends the pause.
+	// AnnotationAutowireHold is set on a restored Ingress, HTTPRoute, VirtualService or Service that the agent leaves
+	// unchanged, temporarily or permanently. It contains the time and the reason. Removing it ends the pause.
 	AnnotationAutowireHold = "http.kedify.io/autowire-hold"
 	// AnnotationAutowireAccept is set by users on an Ingress, HTTPRoute or VirtualService. It lists annotations of the
 	// object, or of the Services in it, that do not prevent autowiring, separated by commas. Filters of an HTTPRoute
@@ -66,6 +66,8 @@ const (
 	AnnotationProxyTargetConnections = "http.kedify.io/proxy-target-connections"
 	// AnnotationProxyUnneeded is set on the Deployment of proxies that nothing needs any more. It contains the
 	// time since when (RFC 3339).
+	// AnnotationProxyUnneeded is set on the Deployment of proxies, and on a fallback Service, that nothing needs any more.
+	// It contains the time since when (RFC 3339).
 	AnnotationProxyUnneeded = "http.kedify.io/proxy-unneeded-since"
 	// AnnotationProxyApplied is set on each object of the proxies that the agent applies. It contains the hash of
 	// the applied object.
@@ -84,7 +86,7 @@ const (
 	// the object matches the last valid version of the trigger.
 	ConditionTriggerAccepted = "TriggerAccepted"
 	// ConditionAutowired is True if the backends for the object in Ingresses, HTTPRoutes and VirtualServices reference
-	// Service kedify-proxy. It is absent if the object does not request autowiring.
+	// Service kedify-proxy, and its Service of AnnotationAutowireService selects the proxies. It is absent if the object does not request autowiring.
 	ConditionAutowired = "Autowired"
 	// ConditionProxyInstalled reports why the agent does not install the proxies that the object needs. It is
 	// absent if nothing prevents the installation.
@@ -115,15 +117,17 @@ const (
 	ReasonConverted = "Converted"
 )
 
-// Reasons of ConditionAutowired, and of Events on Ingresses, HTTPRoutes and VirtualServices.
+// Reasons of ConditionAutowired, and of Events on Ingresses, HTTPRoutes, VirtualServices and Services.
 const (
 	// ReasonWired means that the requests are routed through the proxies. It is the only reason with status True.
 	ReasonWired = "Wired"
 	// ReasonUnwired is the reason of an Event: backends reference their original Services again.
 	ReasonUnwired = "Unwired"
-	// ReasonNoMatchingBackend means that no Ingress, HTTPRoute or VirtualService has a backend for the object.
+	// ReasonNoMatchingBackend means that no Ingress, HTTPRoute or VirtualService has a backend for the object, or that no
+	// client of its Service uses one of its hosts.
 	ReasonNoMatchingBackend = "NoMatchingBackend"
-	// ReasonNotProgrammed means that a Ready proxy has not acknowledged the object, or its AnnotationAutowireSettings, yet.
+	// ReasonNotProgrammed means that a Ready proxy has not acknowledged the object, or its AnnotationAutowireSettings, yet,
+	// or that the object does not use its fallback Service yet.
 	ReasonNotProgrammed = "NotProgrammed"
 	// ReasonProxyUnavailable means that Service kedify-proxy has no ready endpoint or lacks its port, or recently
 	// had none.

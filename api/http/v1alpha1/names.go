@@ -81,9 +81,13 @@ const (
 	// lacks, and the object's UID as uid. The CRDs of the KEDA HTTP add-on and of Kedify's chart lack some. The
 	// interceptor writes and removes it; StatusOf reads it.
 	AnnotationStatus = "http.kedify.io/status"
-	// AnnotationFallbackService is the original backend behind a Service that autowiring has rewritten. Autowiring
-	// does not rewrite Services yet, so the annotation has no effect.
+	// AnnotationFallbackService names the Service that selects the application's Pods while autowiring has taken over the
+	// Service of AnnotationAutowireService. The proxies forward to it. Without it, that is spec.scaleTargetRef.service. The
+	// agent creates the Service if it does not exist.
 	AnnotationFallbackService = "http.kedify.io/fallback-service"
+	// AnnotationAutowireService names the Service that clients call, if autowiring may take it over: "service" is in
+	// AnnotationTrafficAutowire. It differs from spec.scaleTargetRef.service, to which the proxies forward.
+	AnnotationAutowireService = "http.kedify.io/autowire-service"
 	// AnnotationExternalProxyMetricKey is the name of a cluster of external proxies. The requests that the proxies
 	// at the addresses of AnnotationExternalProxySources report for it are counted instead of those for the
 	// object's own clusters.

@@ -103,8 +103,9 @@ type RolloutStrategy struct {
 
 // CanaryStrategy defines the Services of a canary.
 type CanaryStrategy struct {
-	// StableService is the Service of the stable version.
+	// StableService is the Service of the stable version, CanaryService that of the new one.
 	StableService string `json:"stableService,omitempty"`
+	CanaryService string `json:"canaryService,omitempty"`
 	// TrafficRouting configures the traffic routers.
 	TrafficRouting *TrafficRouting `json:"trafficRouting,omitempty"`
 	// PingPong replaces StableService by two Services that alternate as the stable one.
@@ -152,8 +153,9 @@ type PingPong struct {
 
 // BlueGreenStrategy defines the Services of a blue-green deployment.
 type BlueGreenStrategy struct {
-	// ActiveService is the Service of the version that receives the traffic.
-	ActiveService string `json:"activeService,omitempty"`
+	// ActiveService is the Service of the version that receives the traffic, PreviewService that of the next one.
+	ActiveService  string `json:"activeService,omitempty"`
+	PreviewService string `json:"previewService,omitempty"`
 }
 
 // RolloutStatus is the observed state of a Rollout.
@@ -219,6 +221,21 @@ func (in *Rollout) StableService() string {
 	default: // also before the first switch (argo-rollouts, rollout/trafficrouting/service_helper.go)
 		return strategy.Canary.PingPong.PongService
 	}
+}
+
+// ManagedServices returns the Services whose selectors the controller of a Rollout writes.
+func (in *Rollout) ManagedServices() []string {
+	var names []string
+	if canary := in.Spec.Strategy.Canary; canary != nil {
+		names = append(names, canary.StableService, canary.CanaryService)
+		if canary.PingPong != nil {
+			names = append(names, canary.PingPong.PingService, canary.PingPong.PongService)
+		}
+	}
+	if blueGreen := in.Spec.Strategy.BlueGreen; blueGreen != nil {
+		names = append(names, blueGreen.ActiveService, blueGreen.PreviewService)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
 
 // Names returns the names of the Ingresses.

@@ -168,7 +168,7 @@ func (o *Object) matches(rule *annotationRule, pattern string, service *corev1.S
 	switch o.kind {
 	case trigger.AutowireHTTPRoute:
 		own = onRoute
-	case trigger.AutowireVirtualService: // Istio's gateways read none of them
+	case trigger.AutowireVirtualService, trigger.AutowireService: // Istio's gateways and kube-proxy read none of them
 		return nil
 	default:
 	}

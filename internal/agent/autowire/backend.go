@@ -21,8 +21,8 @@ const (
 	TLSPort      int32 = 8443
 )
 
-// Object is an Ingress, HTTPRoute or VirtualService that routes requests to Services of its namespace. See FromIngress,
-// FromHTTPRoute and FromVirtualService.
+// Object is an Ingress, HTTPRoute or VirtualService that routes requests to Services of its namespace, or a Service. See
+// FromIngress, FromHTTPRoute, FromVirtualService and FromService.
 type Object struct {
 	kind     trigger.AutowireKind
 	meta     metav1.Object
@@ -44,7 +44,7 @@ type Object struct {
 func kindNames() map[trigger.AutowireKind]string {
 	return map[trigger.AutowireKind]string{
 		trigger.AutowireIngress: "Ingress", trigger.AutowireHTTPRoute: "HTTPRoute",
-		trigger.AutowireVirtualService: "VirtualService",
+		trigger.AutowireVirtualService: "VirtualService", trigger.AutowireService: serviceKind,
 	}
 }
 
@@ -75,6 +75,9 @@ type backend struct {
 	// domain, subset is its subset, and omitsPort reports whether it has no port. See setDefaultPort.
 	isDestination, omitsPort bool
 	domain, subset           string
+	// selection is what autowiring changes of a Service, nil for other kinds of objects. Then service is the Service
+	// itself, or that of the proxies while it selects them.
+	selection *selection
 
 	service networkingv1.IngressServiceBackend
 	// namespace is the Service's namespace as written, or empty for the object's own. In another namespace only
@@ -125,13 +128,17 @@ func proxyBackend(port int32) networkingv1.IngressServiceBackend {
 
 // equals reports whether two backends reference the same Service, port and namespace, written the same way.
 func (b *backend) equals(other *backend) bool {
-	return b.service == other.service && b.namespace == other.namespace && b.domain == other.domain
+	return b.service == other.service && b.namespace == other.namespace && b.domain == other.domain &&
+		b.selection.equal(other.selection)
 }
 
 // replaceWith returns the operations that make the backend reference what other references. Its other fields stay.
 func (b *backend) replaceWith(other *backend) []desired.Operation {
-	if b.isDestination {
+	switch {
+	case b.isDestination:
 		return b.replaceDestination(other)
+	case b.selection != nil:
+		return b.replaceSelection(other)
 	}
 	var port any = other.service.Port
 	if b.isPlainPort {

@@ -65,7 +65,7 @@ func (p *objectPlan) change(
 		case isPlanned && !ref.equals(&planned.replacement):
 			change.Patch = append(change.Patch, ref.replaceWith(&planned.replacement)...)
 			on = append(on, ref.label+planned.replacement.suffix())
-		case wasWired && !isPlanned:
+		case wasWired && !isPlanned && !ref.equals(&original):
 			change.Patch, off = append(change.Patch, ref.replaceWith(&original)...), append(off, ref.label)
 		}
 	}

@@ -23,6 +23,10 @@ func (n *Namespace) service(name string) *corev1.Service {
 // prepare determines what the annotations of the object do to the requests that proxies receive from it, and the
 // originals of its backends.
 func (p *objectPlan) prepare() {
+	if p.object.kind == trigger.AutowireService {
+		p.prepareService()
+		return
+	}
 	p.toProxies = p.behaviorOf(ProxyService, proxyBackend(ProxyPort).Port)
 	for i := range p.object.backends {
 		ref := &p.object.backends[i]
@@ -74,6 +78,8 @@ func (p *objectPlan) behaviorOf(service string, port networkingv1.ServiceBackend
 		p.addGatewayTLS(found, service, port)
 	case trigger.AutowireVirtualService:
 		p.addDestinationRule(found, service, port)
+	case trigger.AutowireService:
+		p.addSessionAffinity(found, service)
 	default:
 	}
 	return found

@@ -10,6 +10,9 @@
 // to the application instead of the Ingress controller or Gateway. They are in annotation
 // http.kedify.io/autowire-settings, and a backend waits until every proxy has them.
 //
+// A Service that clients call directly is taken over as a whole: it selects the proxies instead of the application, and
+// a copy of it, the fallback Service, selects the application for the proxies. See FromService.
+//
 // The plan is the same for every kind of object. FromIngress, FromHTTPRoute and FromVirtualService extract an object's
 // backends: the pointer to the Service reference, the requests that it receives, and the fields that identify it.
 package autowire

@@ -1,6 +1,7 @@
 package autowire
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -114,4 +115,22 @@ func IsTerminating(deployment *appsv1.Deployment) bool {
 	}
 	// A new Deployment replaces a deleted one, and the Pods belong to the deleted one.
 	return deployment.Status.ObservedGeneration > 0 && deployment.Status.ReadyReplicas == 0
+}
+
+// Labels returns labels of the proxies' Pods: those that all of them have, which Service kedify-proxy selects them by or
+// the Deployment has rolled out, and those of the Deployment that it may still be rolling out.
+func (p *Proxies) Labels() (all, next map[string]string) {
+	all, next = map[string]string{}, map[string]string{}
+	if p.Service != nil {
+		maps.Copy(all, p.Service.Spec.Selector)
+	}
+	if p.Deployment == nil {
+		return all, next
+	}
+	maps.Copy(next, p.Deployment.Spec.Template.Labels)
+	if status := p.Deployment.Status; status.ObservedGeneration == p.Deployment.Generation &&
+		status.UpdatedReplicas == status.Replicas && status.ReadyReplicas == status.Replicas && status.Replicas > 0 {
+		maps.Copy(all, next)
+	}
+	return all, next
 }

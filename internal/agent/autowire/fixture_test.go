@@ -2,6 +2,7 @@ package autowire_test
 
 import (
 	"encoding/json"
+	"maps"
 	"testing"
 	"time"
 
@@ -40,7 +41,8 @@ func newFixture(t *testing.T, objects ...string) *fixture {
 	t.Helper()
 	w := &fixture{Namespace: autowire.Namespace{
 		Name: "team", HasProxy: true, Now: noon(), CoolDown: time.Minute,
-		Shared: autowire.Shared{Namespace: "keda", GrantsSynced: true},
+		ProxyLabels: map[string]string{"app": "kedify-proxy"},
+		Shared:      autowire.Shared{Namespace: "keda", GrantsSynced: true},
 		Services: map[string]*corev1.Service{
 			"shop": service("", corev1.ServicePort{Name: "http", Port: 80}, corev1.ServicePort{Name: "admin", Port: 81}),
 			"kedify-proxy": service("", corev1.ServicePort{Name: "http", Port: 8080},
@@ -118,6 +120,15 @@ func (w *fixture) object(t *testing.T, text string) autowire.Object {
 		}
 		autowire.NewTrimmer().VirtualService(&service)
 		return autowire.FromVirtualService(&service, autowire.Routings(w.rollouts...)...)
+	}
+	if route.Kind == "Service" {
+		var service corev1.Service
+		if err := json.Unmarshal([]byte(text), &service); err != nil {
+			t.Fatal(err)
+		}
+		trimmed := autowire.NewTrimmer().Service(&service)
+		w.Services[service.Name] = trimmed
+		return autowire.FromService(trimmed)
 	}
 	var ingress networkingv1.Ingress
 	if err := json.Unmarshal([]byte(text), &ingress); err != nil {
@@ -234,7 +245,7 @@ func (w *fixture) grant(change autowire.GrantChange) {
 func (w *fixture) unwired(t *testing.T) []string {
 	t.Helper()
 	other := &fixture{Namespace: w.Namespace, rollouts: w.rollouts, stored: append([]string{}, w.stored...)}
-	other.Targets = nil
+	other.Targets, other.Services = nil, maps.Clone(w.Services)
 	other.converge(t)
 	return other.stored
 }

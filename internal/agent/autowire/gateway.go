@@ -58,7 +58,8 @@ func appliesTo(target apis.PolicyTargetReference, service string, port corev1.Se
 // what makes the Gateway use TLS does not apply to the port for TLS, or applies to one for clear text.
 func (p *objectPlan) gatewayPortBlocker(to *backend) (reason, message string) {
 	port := to.service.Port
-	if p.object.kind == trigger.AutowireIngress || to.isCrossNamespace || port.Number == ProxyPort {
+	hasNoGateway := p.object.kind == trigger.AutowireIngress || p.object.kind == trigger.AutowireService
+	if hasNoGateway || to.isCrossNamespace || port.Number == ProxyPort {
 		return "", ""
 	}
 	secured := p.behaviorOf(ProxyService, port).find(usesTLS, usesHTTP2TLS)

@@ -31,6 +31,8 @@ func (p *objectPlan) recordOutcome(targets []*Target, ref *backend, reason, mess
 	where := p.object.String() + ", " + ref.label
 	if message != "" {
 		where += ": " + message
+	} else if p.object.kind == trigger.AutowireService {
+		where += p.object.hostHint(targets)
 	} else if !slices.ContainsFunc(targets, func(t *Target) bool { return t.matchesAll(ref.received) }) {
 		where += " (requests that match no trigger get status 404)"
 	}
@@ -65,6 +67,10 @@ func (o outcomes) condition(target Target, unlisted map[trigger.AutowireKind]str
 	case len(results) == 0 && target.problemOf(unlisted) != "":
 		condition.Reason = httpv1alpha1.ReasonPermissionMissing
 		condition.Message = truncate.Text(target.problemOf(unlisted), maxMessage)
+		return condition
+	case len(results) == 0 && slices.Equal(target.Kinds, []trigger.AutowireKind{trigger.AutowireService}):
+		condition.Reason = httpv1alpha1.ReasonNoMatchingBackend
+		condition.Message = "Service " + target.AutowireService + ", which clients call, does not exist"
 		return condition
 	case len(results) == 0:
 		condition.Reason = httpv1alpha1.ReasonNoMatchingBackend

@@ -15,13 +15,14 @@ import (
 
 // Namespace is the input of a plan: the state of one namespace.
 type Namespace struct {
-	// Objects are the Ingresses, HTTPRoutes and VirtualServices of the namespace, as stored.
+	// Objects are the Ingresses, HTTPRoutes and VirtualServices of the namespace, and its Services of ServiceObjects, as
+	// stored.
 	Objects []Object
 	// Targets are the HTTPScaledObjects with autowiring enabled.
 	Targets []Target
 	// Rivals are the other HTTPScaledObjects. The proxies serve them, too. See RivalOf.
 	Rivals []Target
-	// Services are the namespace's Services by name: their annotations, ports and types.
+	// Services are the namespace's Services by name, with the fields of Trimmer.Service.
 	Services map[string]*corev1.Service
 	// Classes are the IngressClasses of the cluster.
 	Classes Classes
@@ -37,6 +38,10 @@ type Namespace struct {
 	// HasProxy reports whether Service kedify-proxy can serve requests on ProxyPort, HasTLSProxy and HasHTTP2Proxy the
 	// same for TLSPort and HTTP2Port. See Proxies.CanServe.
 	HasProxy, HasTLSProxy, HasHTTP2Proxy bool
+	// ProxyLabels are labels that all Pods of the proxies have, and NextProxyLabels those that they get. See Proxies.Labels.
+	ProxyLabels, NextProxyLabels map[string]string
+	// ServiceErrors are the API server's errors for Plan.Services, by name.
+	ServiceErrors map[string]string
 	// Name is the namespace's name. Shared is the state of the shared fleet.
 	Name   string
 	Shared Shared
@@ -50,6 +55,8 @@ type Namespace struct {
 type Plan struct {
 	// Grant is the change of the namespace's ReferenceGrant. It precedes Changes.
 	Grant GrantChange
+	// Services are the changes of fallback Services. They precede Changes.
+	Services []ServiceChange
 	// Settings are the new texts of annotation AnnotationAutowireSettings of HTTPScaledObjects, by name. An empty text
 	// removes the annotation. They are independent of Changes: a backend waits until the proxies have its settings.
 	Settings map[string]string
@@ -80,6 +87,8 @@ func (n *Namespace) Plan() (Plan, error) {
 		needsGrant = needsGrant || current.needsGrant
 	}
 	plan.Grant = n.planGrant(needsGrant)
+	services, unusedIn := n.planServices(objects)
+	plan.Services, plan.RequeueAfter = services, earlier(plan.RequeueAfter, unusedIn)
 	areRestored := !slices.ContainsFunc(plan.Changes, func(c Change) bool { return c.restores })
 	settings, rest := n.planSettings(all, areRestored)
 	plan.Settings = settings
@@ -196,12 +205,13 @@ func (p *objectPlan) selectBackends(
 	backends := p.originalBackends(originals)
 	for i := range backends {
 		ref, original := &p.object.backends[i], &backends[i]
-		_, isWired := originals[i]
+		_, hasOriginal := originals[i]
+		isWired := hasOriginal && !p.isReverted()
 		targets := p.targetsOf(original)
 		if p.needsGrant = p.needsGrant || isWired && ref.isCrossNamespace; len(targets) == 0 {
 			continue
 		}
-		if ref.isProxy() && !isWired { // written by the user: the agent has no original to restore
+		if ref.isProxy() && !hasOriginal { // written by the user: the agent has no original to restore
 			p.recordOutcome(targets, ref, httpv1alpha1.ReasonWired, "")
 			continue
 		}
@@ -211,7 +221,13 @@ func (p *objectPlan) selectBackends(
 		if isWired && p.isPending(ref, &to, targets) {
 			to = *ref
 		}
-		reason, message := p.permanentBlocker(targets, backends, i, &to, toService)
+		reason, message := p.serviceBlocker(targets, original, isWired)
+		if reason == "" {
+			reason, message = p.permanentBlocker(targets, backends, i, &to, toService)
+		}
+		if reason == "" && !isWired {
+			reason, message = p.forwardBlocker(targets)
+		}
 		if reason == "" {
 			p.needsGrant = p.needsGrant || to.isCrossNamespace
 			reason, message = p.blocker(targets, &to, isWired && p.isInFleet(ref, targets[0]), state)
@@ -264,6 +280,12 @@ func (p *objectPlan) permanentBlocker(
 	return "", ""
 }
 
+// isReverted reports whether someone else has undone what the agent wrote into a Service. Of other kinds, matchOriginals
+// returns no original in that case.
+func (p *objectPlan) isReverted() bool {
+	return p.isRestored && p.object.kind == trigger.AutowireService
+}
+
 // isPending reports whether a wired backend stays as it is until its new port, or what decides about it, is known.
 func (p *objectPlan) isPending(ref, to *backend, targets []*Target) bool {
 	return p.isPortPending(ref, to) || p.isUndecided(ref, targets)
@@ -308,6 +330,8 @@ func (p *objectPlan) targetsOf(original *backend) []*Target {
 		isFor := original.isProxy() && p.isInFleet(original, target) || p.isForService(target, original)
 		switch {
 		case target.Unsupported != "" || !slices.Contains(target.Kinds, p.object.kind) || !isFor:
+		case p.object.kind == trigger.AutowireService: // serviceBlocker compares the hosts
+			targets = append(targets, target)
 		case target.matches(original.received):
 			targets = append(targets, target)
 		case target.matches(original.requests):
@@ -322,6 +346,9 @@ func (p *objectPlan) targetsOf(original *backend) []*Target {
 
 // isForService reports whether a backend with this original references the Service and port of a target.
 func (p *objectPlan) isForService(target *Target, original *backend) bool {
+	if original.selection != nil {
+		return target.AutowireService == p.object.meta.GetName()
+	}
 	return target.matchesService(original.service, p.service(original.service.Name).Spec.Ports)
 }
 
@@ -355,6 +382,9 @@ func (p *objectPlan) destination(original *backend, targets []*Target, toService
 		to.namespace, to.isCrossNamespace = p.Shared.Namespace, true
 	}
 	to.service.Port.Number = p.proxyPort(original, targets, toService, to.isCrossNamespace)
+	if original.selection != nil {
+		to.selection = p.ofProxies(original.selection, to.service.Port.Number)
+	}
 	return to
 }
 

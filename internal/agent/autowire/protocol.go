@@ -23,6 +23,9 @@ import (
 func (p *objectPlan) proxyPort(
 	original *backend, targets []*Target, toService behavior, isCrossNamespace bool,
 ) int32 {
+	if p.object.kind == trigger.AutowireService { // its clients use HTTP/1.1 and HTTP/2 at the same port
+		return p.servicePortOfProxies(original)
+	}
 	isMissing := func(t *Target) bool { return t.Certificate == CertificateNotConfigured }
 	wantsTLS := p.object.kind == trigger.AutowireIngress && toService.find(usesTLS, usesHTTP2TLS) == nil &&
 		!slices.ContainsFunc(targets, isMissing) &&

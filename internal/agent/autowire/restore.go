@@ -19,6 +19,10 @@ func restorePatch(wired, originals []backend) (string, error) {
 	var patch []desired.Operation
 	for i := range wired {
 		ref := &wired[i]
+		if ref.selection != nil {
+			patch = append(patch, ref.restoreSelection(&originals[i])...)
+			continue
+		}
 		for _, field := range ref.preconditions {
 			value := json.RawMessage(field.value)
 			patch = append(patch, desired.Operation{Op: "test", Path: field.pointer, Value: value})

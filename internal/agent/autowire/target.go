@@ -12,6 +12,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -26,8 +27,13 @@ type Target struct {
 	PathPrefixes []string
 	// IsPartial reports whether it matches only requests with certain headers.
 	IsPartial bool
-	// Service and Port are the Service in the namespace that receives its requests without a canary.
-	Service string
+	// Service and Port are the Service in the namespace that receives its requests without a canary. Weighted are the
+	// Services that receive some of them during one.
+	Service  string
+	Weighted []string
+	// AutowireService is the Service that clients call, if autowiring may take it over, or empty. Fallback is the Service
+	// to which the proxies forward meanwhile, empty for Service.
+	AutowireService, Fallback string
 	// Port is a number or name of one of the Service's ports.
 	Port networkingv1.ServiceBackendPort
 	// Kinds are the kinds of objects that may be wired for it, of those that this version supports.
@@ -93,7 +99,10 @@ func TargetOf(object *httpv1alpha1.HTTPScaledObject, sharedNamespace string) (Ta
 	if object.DeletionTimestamp != nil || !hasAnnotation && !isManaged(object) || len(parsed.Autowire) == 0 {
 		return Target{}, false
 	}
-	kinds := slices.DeleteFunc(parsed.Autowire, func(kind trigger.AutowireKind) bool { return kindNames()[kind] == "" })
+	isIncomplete := object.Annotations[httpv1alpha1.AnnotationAutowireService] == "" && len(parsed.Autowire) > 1
+	kinds := slices.DeleteFunc(parsed.Autowire, func(kind trigger.AutowireKind) bool {
+		return kindNames()[kind] == "" || kind == trigger.AutowireService && isIncomplete
+	})
 	programmed := meta.FindStatusCondition(
 		httpv1alpha1.StatusOf(object).Conditions, httpv1alpha1.ConditionProgrammed)
 	target := RivalOf(object, sharedNamespace)
@@ -103,7 +112,7 @@ func TargetOf(object *httpv1alpha1.HTTPScaledObject, sharedNamespace string) (Ta
 	target.HasAffinity = hasAffinity(object)
 	target.AreSettingsPending = areSettingsPending(object)
 	target.Certificate = certificateOf(object)
-	target.Unsupported = unsupportedKinds(kinds)
+	target.Unsupported = target.unsupported()
 	return target, true
 }
 
@@ -117,8 +126,11 @@ func RivalOf(object *httpv1alpha1.HTTPScaledObject, sharedNamespace string) Targ
 		Name: object.Name, Hosts: hostsOf(&object.Spec, isShared || isSharedNamespace),
 		PathPrefixes: object.Spec.PathPrefixes, IsPartial: len(object.Spec.Headers) > 0,
 		Service: ref.Service, Port: networkingv1.ServiceBackendPort{Name: ref.PortName, Number: ref.Port},
-		IsShared: isShared && !isSharedNamespace, // there, the shared fleet is the namespace's own
-		Settings: object.Annotations[httpv1alpha1.AnnotationAutowireSettings],
+		Weighted:        weightedServices(object),
+		AutowireService: object.Annotations[httpv1alpha1.AnnotationAutowireService],
+		Fallback:        object.Annotations[httpv1alpha1.AnnotationFallbackService],
+		IsShared:        isShared && !isSharedNamespace, // there, the shared fleet is the namespace's own
+		Settings:        object.Annotations[httpv1alpha1.AnnotationAutowireSettings],
 	}
 }
 
@@ -156,10 +168,25 @@ func areSettingsPending(object *httpv1alpha1.HTTPScaledObject) bool {
 	return report.AutowireSettings != text || text != "" && !hasEveryACK
 }
 
-// unsupportedKinds returns a message if this version supports none of the requested kinds.
-func unsupportedKinds(kinds []trigger.AutowireKind) string {
-	if len(kinds) == 0 {
-		return "of the kinds in trafficAutowire, this version supports only ingress, httproute and virtualservice"
+// weightedServices returns the Services with a weight in a valid annotation of an HTTPScaledObject.
+func weightedServices(object *httpv1alpha1.HTTPScaledObject) (names []string) {
+	backends, err := split.Parse(object.Annotations[httpv1alpha1.AnnotationWeightedBackends])
+	if err != nil {
+		return nil
+	}
+	for _, weighted := range backends {
+		names = append(names, weighted.Service)
+	}
+	return names
+}
+
+// unsupported returns a message if this version supports none of the requested kinds, or if a kind lacks what it needs.
+func (t *Target) unsupported() string {
+	switch {
+	case len(t.Kinds) == 0:
+		return "of the kinds in trafficAutowire, this version supports only ingress, httproute, virtualservice and service"
+	case slices.Contains(t.Kinds, trigger.AutowireService) && t.AutowireService == "":
+		return "kind service needs the Service that clients call, in annotation " + httpv1alpha1.AnnotationAutowireService
 	}
 	return ""
 }

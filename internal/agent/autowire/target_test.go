@@ -34,12 +34,17 @@ func TestTargetOf(t *testing.T) {
 		hasAffinity      bool
 		settings         string
 		isPending        bool // the settings are
+		from, fallback   string
+		weighted         []string
 	}{
 		"made by the agent":                {metadata: made, isTarget: true, kinds: all},
 		"manual":                           {metadata: `annotations: {}`},
 		"manual, annotated":                {metadata: `annotations: {http.kedify.io/traffic-autowire: ingress}`, isTarget: true, kinds: ingress},
 		"opted out":                        {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "false"}`},
-		"other kinds":                      {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "service,route"}`, isTarget: true, unsupportedKinds: "of the kinds in trafficAutowire, this version supports only ingress, httproute and virtualservice"},
+		"other kinds":                      {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: route}`, isTarget: true, unsupportedKinds: "of the kinds in trafficAutowire, this version supports only ingress, httproute, virtualservice and service"},
+		"a Service, without its name":      {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: service}`, isTarget: true, kinds: "service", unsupportedKinds: "kind service needs the Service that clients call, in annotation http.kedify.io/autowire-service"},
+		"a Service":                        {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "service,ingress", http.kedify.io/autowire-service: web, http.kedify.io/fallback-service: shop}`, isTarget: true, kinds: "service ingress", from: "web", fallback: "shop"},
+		"weights":                          {metadata: made + `, annotations: {http.kedify.io/weighted-backends: '[{service: shop, weight: 1}, {service: new, weight: 9}]'}`, isTarget: true, kinds: all, weighted: []string{"shop", "new"}},
 		"session affinity":                 {metadata: made + `, annotations: {http.kedify.io/session-affinity: "{cookie: {name: route}}"}`, isTarget: true, kinds: all, hasAffinity: true},
 		"invalid session affinity":         {metadata: made + `, annotations: {http.kedify.io/session-affinity: route}`, isTarget: true, kinds: all},
 		"one kind":                         {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "httproute"}`, isTarget: true, kinds: route},
@@ -85,6 +90,7 @@ func TestTargetOf(t *testing.T) {
 					IsShared: test.isShared, IsProgrammed: test.isProgrammed, Unsupported: test.unsupportedKinds,
 					Certificate: test.certificate, HasAffinity: test.hasAffinity,
 					Settings: test.settings, AreSettingsPending: test.isPending,
+					AutowireService: test.from, Fallback: test.fallback, Weighted: test.weighted,
 				}
 				want.Port.Name = "http"
 				for kind := range strings.FieldsSeq(test.kinds) {

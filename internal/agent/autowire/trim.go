@@ -31,7 +31,9 @@ func NewTrimmer() *Trimmer {
 	}
 	return &Trimmer{
 		ingress: newAnnotationSet(onIngress, ofIngresses), route: newAnnotationSet(onRoute, own),
-		virtualService: newAnnotationSet(0, own), service: newAnnotationSet(onService, nil),
+		virtualService: newAnnotationSet(0, own), service: newAnnotationSet(onService, slices.Concat(own, []string{
+			rolloutManagedBy, httpv1alpha1.AnnotationProxyUnneeded,
+		})),
 	}
 }
 
@@ -52,15 +54,43 @@ func (t *Trimmer) VirtualService(service *apis.VirtualService) {
 
 // Service returns the part of a Service that a plan reads.
 func (t *Trimmer) Service(service *corev1.Service) *corev1.Service {
-	kept := &corev1.Service{Spec: corev1.ServiceSpec{Ports: service.Spec.Ports}}
+	spec := &service.Spec
+	kept := &corev1.Service{TypeMeta: service.TypeMeta, Spec: corev1.ServiceSpec{
+		Ports: spec.Ports, Selector: spec.Selector, Type: spec.Type, ExternalIPs: spec.ExternalIPs,
+		SessionAffinity: spec.SessionAffinity, PublishNotReadyAddresses: spec.PublishNotReadyAddresses,
+		ExternalTrafficPolicy: spec.ExternalTrafficPolicy, InternalTrafficPolicy: spec.InternalTrafficPolicy,
+		IPFamilyPolicy: spec.IPFamilyPolicy, IPFamilies: spec.IPFamilies,
+	}}
+	if spec.ClusterIP == corev1.ClusterIPNone {
+		kept.Spec.ClusterIP = spec.ClusterIP
+	}
 	kept.Namespace, kept.Name, kept.UID = service.Namespace, service.Name, service.UID
-	kept.ResourceVersion, kept.Annotations = service.ResourceVersion, t.ServiceAnnotations(service.Annotations)
+	kept.ResourceVersion, kept.DeletionTimestamp = service.ResourceVersion, service.DeletionTimestamp
+	kept.Annotations = t.ServiceAnnotations(service.Annotations)
+	if len(service.Annotations) > 0 && kept.Annotations == nil { // as for trim
+		kept.Annotations = map[string]string{slices.Min(slices.Collect(maps.Keys(service.Annotations))): ""}
+	}
+	kept.ManagedFields = trimManagers(service.ManagedFields)
+	if isManaged(service) {
+		kept.Labels = map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent}
+		kept.OwnerReferences = service.OwnerReferences
+	}
 	return kept
 }
 
 // ServiceAnnotations returns those of a Service's annotations that affect autowiring.
 func (t *Trimmer) ServiceAnnotations(annotations map[string]string) map[string]string {
-	return t.service.of(annotations)
+	kept := t.service.of(annotations)
+	for name, value := range annotations {
+		if !isOfProxyProtocol(name) {
+			continue
+		}
+		if kept == nil {
+			kept = map[string]string{}
+		}
+		kept[name] = value
+	}
+	return kept
 }
 
 // annotationSet is a set of annotations, by their names or the beginnings of these.

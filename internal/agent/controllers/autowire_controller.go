@@ -43,14 +43,14 @@ import (
 // and an apply removes the manager's other fields.
 const autowireOwner = fieldOwner + "-autowire"
 
-// AutowireReconciler updates the backends of Ingresses, HTTPRoutes and VirtualServices as package autowire plans. It is
-// a reconcile.Reconciler, and its requests name namespaces.
+// AutowireReconciler updates the backends of Ingresses, HTTPRoutes and VirtualServices, and Services, as package autowire
+// plans. It is a reconcile.Reconciler, and its requests name namespaces.
 type AutowireReconciler struct {
 	// Client writes, and reads from the cache of AutowireCache.
 	Client client.Client
 	// APIReader reads without a cache.
 	APIReader client.Reader
-	// Events records Events on Ingresses, HTTPRoutes, VirtualServices and HTTPScaledObjects.
+	// Events records Events on Ingresses, HTTPRoutes, VirtualServices, Services and HTTPScaledObjects.
 	Events record.EventRecorder
 	// Now is the clock.
 	Now func() time.Time
@@ -97,11 +97,11 @@ func (a *AutowireReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	plan, grantErr, err := a.plan(ctx, &namespace)
+	plan, unwritten, err := a.plan(ctx, &namespace)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("namespace %s: %w", request.Name, err)
 	}
-	before := errors.Join(grantErr, a.writeSettings(ctx, scaled, plan.Settings))
+	before := errors.Join(unwritten, a.writeSettings(ctx, scaled, plan.Settings))
 	var failed error
 	for _, change := range plan.Changes {
 		if err := a.write(ctx, objects[change.Index], change); err != nil {
@@ -144,6 +144,7 @@ func (a *AutowireReconciler) read(
 	a.probe(name, &proxies, len(all.Items) > 0 || name == a.SharedNamespace)
 	namespace.HasProxy, namespace.HasTLSProxy = proxies.CanServe(autowire.ProxyPort), proxies.CanServe(autowire.TLSPort)
 	namespace.HasHTTP2Proxy = proxies.CanServe(autowire.HTTP2Port)
+	namespace.ProxyLabels, namespace.NextProxyLabels = proxies.Labels()
 	if namespace.Shared, err = a.shared(ctx); err != nil {
 		return namespace, nil, err
 	}

@@ -24,7 +24,8 @@ func (r *routers) count() int {
 	return len(r.ingresses.Items) + len(r.routes.Items) + len(r.services.Items)
 }
 
-// objects reads the Ingresses, HTTPRoutes and VirtualServices of a namespace into it, and returns them in the same order.
+// objects reads the Ingresses, HTTPRoutes and VirtualServices of a namespace into it, adds those of its Services that
+// autowiring may change, and returns them in the same order.
 func (a *AutowireReconciler) objects(
 	ctx context.Context, name string, into *autowire.Namespace,
 ) (objects []client.Object, err error) {
@@ -51,6 +52,10 @@ func (a *AutowireReconciler) objects(
 	for i := range found.services.Items {
 		objects = append(objects, &found.services.Items[i])
 		into.Objects = append(into.Objects, autowire.FromVirtualService(&found.services.Items[i], routings...))
+	}
+	for _, service := range into.ServiceObjects() {
+		objects = append(objects, service)
+		into.Objects = append(into.Objects, autowire.FromService(service))
 	}
 	return objects, nil
 }

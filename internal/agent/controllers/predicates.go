@@ -46,25 +46,33 @@ func targetChanged(sharedNamespace string) func(event.UpdateEvent) bool {
 	}
 }
 
-// serviceChanged returns a function that reports whether a Service has changed in its ports, its type, or an annotation
-// that affects autowiring.
+// serviceChanged returns a function that reports whether a Service has changed in a field or an annotation that affects
+// autowiring.
 func serviceChanged() func(event.UpdateEvent) bool {
 	trimmer := autowire.NewTrimmer()
 	return func(change event.UpdateEvent) bool {
 		before, isBefore := change.ObjectOld.(*corev1.Service)
 		after, isAfter := change.ObjectNew.(*corev1.Service)
-		return !isBefore || !isAfter || before.Spec.Type != after.Spec.Type ||
-			!equality.Semantic.DeepEqual(before.Spec.Ports, after.Spec.Ports) ||
+		return !isBefore || !isAfter || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+			!equality.Semantic.DeepEqual(trimmer.Service(before).Spec, trimmer.Service(after).Spec) ||
 			!maps.Equal(trimmer.ServiceAnnotations(before.Annotations), trimmer.ServiceAnnotations(after.Annotations))
 	}
 }
 
-// terminationChanged reports whether a Deployment of proxies was replaced, or has started or stopped terminating.
+// terminationChanged reports whether a Deployment of proxies was replaced, has started or stopped terminating, or whether
+// its Pods have got other labels.
 func terminationChanged(change event.UpdateEvent) bool {
 	before, isBefore := change.ObjectOld.(*appsv1.Deployment)
 	after, isAfter := change.ObjectNew.(*appsv1.Deployment)
 	return !isBefore || !isAfter || before.UID != after.UID ||
-		autowire.IsTerminating(before) != autowire.IsTerminating(after)
+		autowire.IsTerminating(before) != autowire.IsTerminating(after) ||
+		!equality.Semantic.DeepEqual(labelsOf(before), labelsOf(after))
+}
+
+// labelsOf returns the labels of the Pods of a Deployment of proxies, as autowire.Proxies.Labels does.
+func labelsOf(deployment *appsv1.Deployment) [2]map[string]string {
+	all, next := (&autowire.Proxies{Deployment: deployment}).Labels()
+	return [2]map[string]string{all, next}
 }
 
 // routingChanged reports whether a Rollout manages other HTTPRoutes, Ingresses or VirtualServices.

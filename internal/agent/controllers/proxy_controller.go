@@ -323,6 +323,13 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 	isProxyService := predicate.NewPredicateFuncs(func(object client.Object) bool {
 		return isProxyService(object.GetName())
 	})
+	isWired := predicate.Funcs{
+		CreateFunc: func(change event.CreateEvent) bool { return hasRestoreRecord(change.Object) },
+		DeleteFunc: func(change event.DeleteEvent) bool { return hasRestoreRecord(change.Object) },
+		UpdateFunc: func(change event.UpdateEvent) bool {
+			return hasRestoreRecord(change.ObjectOld) != hasRestoreRecord(change.ObjectNew)
+		},
+	}
 	isWritten := predicate.Or(
 		predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	written := builder.WithPredicates(isWritten)
@@ -342,7 +349,7 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, fleet, builder.WithPredicates(predicate.Funcs{UpdateFunc: needChanged})).
 		Watches(&discoveryv1.EndpointSlice{}, inside).
-		Watches(&corev1.Service{}, inside, builder.WithPredicates(isProxyService)).
+		Watches(&corev1.Service{}, inside, builder.WithPredicates(predicate.Or(isProxyService, isWired))).
 		Watches(&corev1.ConfigMap{}, inside).
 		Watches(&policyv1.PodDisruptionBudget{}, inside, written).
 		Watches(&appsv1.Deployment{}, inside, written).

@@ -2,8 +2,10 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -14,19 +16,20 @@ import (
 )
 
 // isWired reports whether an Ingress, HTTPRoute or VirtualService has backends that the AutowireReconciler pointed at the
-// proxies of a namespace. HTTPRoutes of every namespace may reference the shared fleet.
+// proxies of a namespace, or a Service selects them instead of its application. HTTPRoutes of every namespace may reference the shared fleet.
 func (p *ProxyReconciler) isWired(ctx context.Context, namespace string) (bool, error) {
 	if p.IgnoreRoutes {
 		return false, nil
 	}
 	var ingresses networkingv1.IngressList
 	var routes apis.HTTPRouteList
+	var services corev1.ServiceList
 	inside := client.InNamespace(namespace)
 	where := []client.ListOption{inside}
 	if namespace == p.Settings.InterceptorNamespace {
 		where = []client.ListOption{client.UnsafeDisableDeepCopy}
 	}
-	err := p.Client.List(ctx, &ingresses, inside)
+	err := errors.Join(p.Client.List(ctx, &ingresses, inside), p.Client.List(ctx, &services, inside))
 	if err == nil && p.IsInstalled(apis.HTTPRouteKind()) {
 		err = p.Client.List(ctx, &routes, where...)
 	}
@@ -37,7 +40,9 @@ func (p *ProxyReconciler) isWired(ctx context.Context, namespace string) (bool, 
 		return isWired, err
 	}
 	isIngressWired := func(ingress networkingv1.Ingress) bool { return hasRestoreRecord(&ingress) }
+	isServiceWired := func(service corev1.Service) bool { return hasRestoreRecord(&service) }
 	return slices.ContainsFunc(ingresses.Items, isIngressWired) ||
+		slices.ContainsFunc(services.Items, isServiceWired) ||
 		slices.ContainsFunc(routes.Items, func(route apis.HTTPRoute) bool {
 			return hasRestoreRecord(&route) && slices.Contains(autowire.ProxyNamespaces(&route), namespace)
 		}), nil

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -120,15 +121,31 @@ func (a *AutowireReconciler) shared(ctx context.Context) (state autowire.Shared,
 	return state, nil
 }
 
-// plan computes the plan for a namespace and writes its ReferenceGrant. grantErr is the API server's error for that
-// write, which the returned plan takes into account.
+// plan computes the plan for a namespace and writes its fallback Services and its ReferenceGrant. before are the API
+// server's errors for these writes, which the returned plan takes into account.
 func (a *AutowireReconciler) plan(
 	ctx context.Context, namespace *autowire.Namespace,
-) (plan autowire.Plan, grantErr, err error) {
+) (plan autowire.Plan, before, err error) {
 	plan, err = namespace.Plan()
 	if err != nil {
 		return plan, nil, err
 	}
+	var serviceErr error
+	namespace.ServiceErrors, serviceErr = a.writeServices(ctx, plan.Services)
+	if len(namespace.ServiceErrors) > 0 {
+		if plan, err = namespace.Plan(); err != nil {
+			return plan, nil, err
+		}
+	}
+	plan, before, err = a.planGrant(ctx, namespace, plan)
+	return plan, errors.Join(serviceErr, before), err
+}
+
+// planGrant writes the ReferenceGrant of a plan. grantErr is the API server's error for that write, which the returned
+// plan takes into account.
+func (a *AutowireReconciler) planGrant(
+	ctx context.Context, namespace *autowire.Namespace, plan autowire.Plan,
+) (_ autowire.Plan, grantErr, err error) {
 	if a.ReadsGrantsOnly {
 		plan.Grant.Apply, plan.Grant.Delete = nil, nil
 		return plan, nil, nil

@@ -47,6 +47,8 @@ type ScaledObjectReconciler struct {
 	ScalerAddress string
 	// StatusSchema is the schema of the status of HTTPScaledObjects, nil if it is unknown.
 	StatusSchema *crd.Published
+	// ReadsServices reports whether the agent may read Services and EndpointSlices, and may take over Services.
+	ReadsServices bool
 }
 
 // retryAfter is the delay after a write of an outdated version, and of a deletion that waits for Ingresses. The
@@ -99,7 +101,14 @@ func (r *ScaledObjectReconciler) reconcile(ctx context.Context, scaled *apis.Sca
 	if desired.PreventsDeletion(scaled, r.ScalerAddress) {
 		changes.Delete = nil
 	}
+	isPending, err := r.keepForwarding(ctx, scaled.Namespace, &changes, existing)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	retry, failed := r.applyChanges(ctx, scaled, changes, existing)
+	if isPending {
+		retry = earlier(retry, retryAfter)
+	}
 	failed = errors.Join(failed, r.convertTriggers(ctx, scaled))
 	failed = errors.Join(failed, r.reportProblems(ctx, scaled, changes.Problems))
 	return ctrl.Result{RequeueAfter: retry}, failed

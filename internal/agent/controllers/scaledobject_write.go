@@ -132,6 +132,14 @@ func (r *ScaledObjectReconciler) deleteObject(ctx context.Context, object *httpv
 	if meta.FindStatusCondition(object.Status.Conditions, httpv1alpha1.ConditionAutowired) != nil {
 		return errWired
 	}
+	if name := object.Annotations[httpv1alpha1.AnnotationAutowireService]; name != "" && r.ReadsServices {
+		switch isTaken, err := r.isTakenOver(ctx, object.Namespace, name); {
+		case err != nil:
+			return err
+		case isTaken: // clients still reach the proxies
+			return errWired
+		}
+	}
 	err := r.Client.Delete(ctx, object, client.Preconditions{
 		UID: &object.UID, ResourceVersion: &object.ResourceVersion,
 	})

@@ -43,7 +43,8 @@ func annotations(scaled *apis.ScaledObject, metadata map[string]string) map[stri
 
 // ownAnnotations returns the names of all annotations that annotations may return.
 func ownAnnotations() []string {
-	out := append(httpv1alpha1.PausingAnnotations(), httpv1alpha1.AnnotationSkipScaledObjectCreation)
+	out := append(httpv1alpha1.PausingAnnotations(), httpv1alpha1.AnnotationSkipScaledObjectCreation,
+		httpv1alpha1.AnnotationAutowireService)
 	for _, key := range annotationKeys() {
 		out = append(out, annotationName(key))
 	}
@@ -53,7 +54,7 @@ func ownAnnotations() []string {
 // ReadAnnotations returns the names of all annotations of an HTTPScaledObject that the agent reads.
 func ReadAnnotations() []string {
 	return append(ownAnnotations(), httpv1alpha1.AnnotationFleet, httpv1alpha1.AnnotationAutowireSettings,
-		httpv1alpha1.AnnotationStatus)
+		httpv1alpha1.AnnotationStatus, httpv1alpha1.AnnotationWeightedBackends)
 }
 
 // annotationName returns the annotation for a trigger key.

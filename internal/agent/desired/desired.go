@@ -195,8 +195,12 @@ func (w *Want) build(
 	w.lacksHeaders = isInvalid(trigger.KeyHeaders) || parsed.HeadersIncomplete
 	w.HostsIncomplete, w.PathPrefixesIncomplete = parsed.HostsIncomplete, parsed.PathPrefixesIncomplete
 	w.addTriggerProblems(problems, stable, where)
-	service := stable
-	if hasService {
+	service, fallback := stable, forwarding{}
+	switch {
+	case hasService && slices.Contains(parsed.Autowire, trigger.AutowireService):
+		fallback = w.forwarding(scaled, rollout, parsed, where)
+		service, hasService = fallback.to, fallback.from != "" // an existing object keeps its own
+	case hasService:
 		service = w.service(scaled, rollout, parsed.Service, where)
 	}
 	w.guess = target(scaled, service, parsed)
@@ -207,7 +211,7 @@ func (w *Want) build(
 		ObjectMeta: metav1.ObjectMeta{
 			Name: w.Name, Namespace: scaled.Namespace,
 			Labels:          map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent},
-			Annotations:     annotations(scaled, trigger.Accepted(managed.trigger.Metadata, problems)),
+			Annotations:     fallback.annotate(annotations(scaled, trigger.Accepted(managed.trigger.Metadata, problems))),
 			OwnerReferences: []metav1.OwnerReference{owner(scaled)},
 		},
 		Spec: httpv1alpha1.HTTPScaledObjectSpec{

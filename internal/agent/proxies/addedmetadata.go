@@ -11,8 +11,8 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 )
 
-// checkMetadata rejects labels and annotations that settings cannot add: those of config/kedify-proxy, and those of this
-// project. kind is that of the object of the proxies that gets them, and path leads to the metadata in it.
+// checkMetadata rejects labels and annotations that settings cannot add: those of config/kedify-proxy, unless they are
+// replaceable, and those of this project. kind is that of the object of the proxies that gets them, and path leads to the metadata in it.
 func checkMetadata(labels, annotations map[string]string, kind string, path ...string) error {
 	objects, err := readManifests()
 	if err != nil {
@@ -33,13 +33,17 @@ func checkMetadata(labels, annotations map[string]string, kind string, path ...s
 			return fmt.Errorf("%w: %w", errManifests, err)
 		}
 		for _, key := range slices.Sorted(maps.Keys(added.pairs)) {
-			if _, has := given[key]; has || isReserved(key) {
+			if _, has := given[key]; has && !isReplaceable(key) || isReserved(key) {
 				return fmt.Errorf("%w: %s: %q is set by the agent, which needs its value: remove it", errSetting, added.name, key)
 			}
 		}
 	}
 	return nil
 }
+
+// isReplaceable reports whether a label of config/kedify-proxy only serves Services that select the proxies by it, so that
+// settings may replace it.
+func isReplaceable(key string) bool { return strings.HasPrefix(key, "app.kubernetes.io/") }
 
 // isReserved reports whether the key of a label or an annotation belongs to this project.
 func isReserved(key string) bool {

@@ -15,7 +15,8 @@ import (
 
 // PodSettings are the settings of the proxies' Pods that do not concern Envoy: where they run, and their metadata.
 type PodSettings struct {
-	// Labels and Annotations are added to those of config/kedify-proxy, which they cannot replace.
+	// Labels and Annotations are added to those of config/kedify-proxy, of which they can replace app.kubernetes.io/name,
+	// instance and component.
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Tolerations are added to those of config/kedify-proxy. The agent's admission policy allows other keys of taints

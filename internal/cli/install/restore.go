@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,7 +24,7 @@ var errRestoreRecord = errors.New("annotation " + httpv1alpha1.AnnotationAutowir
 	"set the backends manually and remove the annotation")
 
 // restoreBackends restores the original backends of all Ingresses, HTTPRoutes and VirtualServices that the agent has
-// rewritten, once no agent is left that would rewrite them again.
+// rewritten, and all Services that select the proxies, once no agent is left that would rewrite them again.
 func (i *Installer) restoreBackends(ctx context.Context) error {
 	if err := i.waitPodsGone(ctx, "agent"); err != nil {
 		return err
@@ -42,7 +43,15 @@ func (i *Installer) restoreBackends(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("list VirtualServices: %w", err)
 	}
+	clients, err := list[corev1.Service](ctx, i, "", "api", "v1", "services")
+	if err != nil {
+		return fmt.Errorf("list Services: %w", err)
+	}
 	var failed error
+	for k := range clients {
+		failed = errors.Join(failed, i.restore(ctx, "Service", autowire.FromService(&clients[k]), &clients[k],
+			"api", "v1", "namespaces", clients[k].Namespace, "services", clients[k].Name))
+	}
 	for k := range ingresses {
 		failed = errors.Join(failed, i.restore(ctx, "Ingress", autowire.FromIngress(&ingresses[k]), &ingresses[k],
 			"apis", "networking.k8s.io", "v1", "namespaces", ingresses[k].Namespace, "ingresses", ingresses[k].Name))
