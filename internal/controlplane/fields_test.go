@@ -55,7 +55,7 @@ func fullSpec() httpv1alpha1.HTTPScaledObjectSpec {
 	}
 	return httpv1alpha1.HTTPScaledObjectSpec{
 		Hosts: []string{"a.test"}, PathPrefixes: []string{"/a"},
-		Headers: []httpv1alpha1.Header{{Name: "a", Value: new("1")}},
+		Headers: []httpv1alpha1.Header{{Name: "a", Value: new("1")}, {Name: "b", ValueWildcard: new("2*")}, {Name: "c", ValueRegex: new("3")}},
 		ScaleTargetRef: httpv1alpha1.ScaleTargetRef{
 			Name: "shop", APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Service: "shop", Port: 80, PortName: "http",
 		},

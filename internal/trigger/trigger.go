@@ -72,8 +72,9 @@ type Trigger struct {
 type Header struct {
 	// Name is the header's name, as written.
 	Name string
-	// Value is the exact value of the header; nil matches any value.
-	Value *string
+	// Value is the exact value of the header. Wildcard and Regex are patterns for it, see model.HeaderText. At most one of
+	// the three is set; without them, any value matches.
+	Value, Wildcard, Regex *string
 }
 
 // Metric is a metric to scale by.

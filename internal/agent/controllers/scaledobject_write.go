@@ -109,8 +109,13 @@ func (r *ScaledObjectReconciler) removeSurplus(
 		return err
 	}
 	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(current)}
-	return r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, text), fieldOwner)
+	return r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, text), fieldOwner, rejectUnknownFields)
 }
+
+// rejectUnknownFields makes a merge patch fail if the installed CustomResourceDefinition lacks one of its fields, as
+// server-side apply does. Otherwise the API server would drop the field: a condition on a header without its pattern
+// matches more requests.
+const rejectUnknownFields = client.FieldValidation(metav1.FieldValidationStrict)
 
 // applyPatch returns a server-side apply patch.
 func applyPatch(body fields) (client.Patch, error) {

@@ -376,7 +376,10 @@ func timeouts(parsed trigger.Trigger) *httpv1alpha1.Timeouts {
 func headers(conditions []trigger.Header) []httpv1alpha1.Header {
 	var out []httpv1alpha1.Header
 	for _, condition := range conditions {
-		out = append(out, httpv1alpha1.Header(condition))
+		out = append(out, httpv1alpha1.Header{
+			Name: condition.Name, Value: condition.Value,
+			ValueWildcard: condition.Wildcard, ValueRegex: condition.Regex,
+		})
 	}
 	return out
 }

@@ -94,17 +94,23 @@ func routeMatch(match model.Match) *routev3.RouteMatch {
 		translated.PathSpecifier = &routev3.RouteMatch_PathSeparatedPrefix{PathSeparatedPrefix: match.PathPrefix}
 	}
 	for _, header := range match.Headers {
-		matcher := &routev3.HeaderMatcher{Name: header.Name}
-		if header.Any {
-			matcher.HeaderMatchSpecifier = &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}
-		} else {
-			matcher.HeaderMatchSpecifier = &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
-				MatchPattern: &matcherv3.StringMatcher_Exact{Exact: header.Value},
-			}}
-		}
-		translated.Headers = append(translated.Headers, matcher)
+		translated.Headers = append(translated.Headers, conditionOn(header))
 	}
 	return translated
+}
+
+// conditionOn translates a condition on a header.
+func conditionOn(header model.Header) *routev3.HeaderMatcher {
+	if expression := header.Expression(); expression != "" {
+		return regexHeader(header.Name, expression)
+	}
+	matcher := &routev3.HeaderMatcher{Name: header.Name}
+	if header.Any {
+		matcher.HeaderMatchSpecifier = &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}
+	} else {
+		matcher.HeaderMatchSpecifier = &routev3.HeaderMatcher_StringMatch{StringMatch: exactString(header.Value)}
+	}
+	return matcher
 }
 
 // routeAction routes to one cluster, or to several by their effective weights. Clusters of weight 0 stay in the list
