@@ -395,8 +395,8 @@ func TestProblems(t *testing.T) {
 		"health checks by host": {with(map[string]string{
 			"healthcheckResponse": "pathEmbeddedHost", "healthcheckPathPrefix": "/kedify-proxy/hc.test",
 		}), []string{
-			`(ignored) healthcheckResponse "pathEmbeddedHost": use one of static, passthrough; ignored`,
-			`(ignored) healthcheckPathPrefix "/kedify-proxy/hc.test": unknown key, ignored; remove it`,
+			`(ignored) healthcheckResponse "pathEmbeddedHost": ` + notEmbedded,
+			`(ignored) healthcheckPathPrefix "/kedify-proxy/hc.test": ` + notEmbedded,
 		}},
 		"session affinity without a kind": {with(map[string]string{"sessionAffinity": "route"}), []string{
 			`(ignored) sessionAffinity "route": not a mapping with one of the keys cookie, header and sourceAddress; ignored`,
@@ -438,7 +438,8 @@ func TestProblems(t *testing.T) {
 			"pathRegex": "^/v[0-9]+", "loadbalancing": "roundRobin", "coldStartWaitingPageEnabled": "2",
 		}), []string{
 			`(ignored) coldStartWaitingPageEnabled "2": use true or false; the default false applies`,
-			`(ignored) loadbalancing "roundRobin": unknown key, ignored; remove it`,
+			`(ignored) loadbalancing "roundRobin": use eds: the proxies always send requests to the Pods; see sessionAffinity ` +
+				`for their choice; the default eds applies`,
 			`(ignored) pathRegex "^/v[0-9]+": unknown key, ignored; remove it`,
 		}},
 		"a health check elsewhere": {
@@ -562,6 +563,10 @@ func TestAmbiguousPorts(t *testing.T) {
 		}
 	}
 }
+
+// notEmbedded is the fix for health checks with a host in their path.
+const notEmbedded = `not supported: the proxies answer the health checks of load balancers for every Host that no object ` +
+	`has, such as an IP address, with any path and with 200; remove it; ignored`
 
 // headersSyntax is the fix for headers that are no list.
 const headersSyntax = `use a YAML list of {name, value}, such as [{name: X-Team, value: a}], with valueWildcard or ` +
@@ -693,6 +698,10 @@ func TestClassify(t *testing.T) {
 		want        trigger.Class
 	}{
 		"as the guides write it": {"kedify-http", minimal(), trigger.Unconverted},
+		"of external Envoys":     {"kedify-envoy-http", nil, trigger.Unconverted},
+		"of external Envoys, converted": {"external-push", map[string]string{
+			"convertedFrom": "kedify-envoy-http", "scalerAddress": "elsewhere:1",
+		}, trigger.Managed},
 		"converted": {"external-push", with(map[string]string{
 			"convertedFrom": "kedify-http",
 			"scalerAddress": "elsewhere:1",
@@ -761,7 +770,7 @@ func TestConversionMetadataMakesATriggerManaged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			metadata := with(map[string]string{"scalerAddress": address})
-			added := trigger.ConversionMetadata(metadata, "scaler.keda:9090", "shop")
+			added := trigger.ConversionMetadata(trigger.TypeHTTP, metadata, "scaler.keda:9090", "shop")
 			maps.Copy(metadata, added)
 			if want := address; want != "" && metadata["scalerAddress"] != want {
 				t.Errorf("scalerAddress is %q, want %q", metadata["scalerAddress"], want)

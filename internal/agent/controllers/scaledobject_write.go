@@ -157,14 +157,14 @@ func (r *ScaledObjectReconciler) convertTriggers(ctx context.Context, scaled *ap
 	switch {
 	case err == nil:
 		r.Events.Event(scaled, corev1.EventTypeNormal, httpv1alpha1.ReasonConverted,
-			"Converted triggers of type kedify-http to external-push")
+			"Converted triggers of type "+desired.UnconvertedTypes(scaled)+" to external-push")
 		return r.releaseTriggers(ctx, written)
 	case apierrors.IsConflict(err):
 	case isOutdated(ctx, r.APIReader, scaled):
 		return errOutdated
 	default:
 		r.warn(scaled, httpv1alpha1.ReasonWriteRejected,
-			"converting triggers of type kedify-http to external-push failed: "+err.Error())
+			"converting triggers of type "+desired.UnconvertedTypes(scaled)+" to external-push failed: "+err.Error())
 	}
 	return err
 }
