@@ -55,7 +55,7 @@ func fullSpec() httpv1alpha1.HTTPScaledObjectSpec {
 	}
 	return httpv1alpha1.HTTPScaledObjectSpec{
 		Hosts: []string{"a.test"}, PathPrefixes: []string{"/a"},
-		Headers: []httpv1alpha1.Header{{Name: "a", Value: new("1")}, {Name: "b", ValueWildcard: new("2*")}, {Name: "c", ValueRegex: new("3")}},
+		Headers: []httpv1alpha1.Header{{Name: "a", Value: new("1")}},
 		ScaleTargetRef: httpv1alpha1.ScaleTargetRef{
 			Name: "shop", APIVersion: "argoproj.io/v1alpha1", Kind: "Rollout", Service: "shop", Port: 80, PortName: "http",
 		},
@@ -86,6 +86,10 @@ func TestEveryFieldHasAReader(t *testing.T) {
 				spec.ScalingMetric.RequestRate = nil
 			case strings.Contains(path, ".requestRate."):
 				spec.ScalingMetric.Concurrency = nil
+			case path == "spec.headers.valueWildcard":
+				spec.Headers[0] = httpv1alpha1.Header{Name: "a", ValueWildcard: new("1*")}
+			case path == "spec.headers.valueRegex":
+				spec.Headers[0] = httpv1alpha1.Header{Name: "a", ValueRegex: new("1+")}
 			case path == "spec.replicas.min":
 				spec.Replicas.Min = new(int32(2))
 			}

@@ -307,7 +307,7 @@ func openWebSocket(t *testing.T, address string) (net.Conn, *bufio.Reader) {
 // TestHeaderPatternsAtTheLimit: Envoy accepts the largest patterns that the interceptor accepts.
 func TestHeaderPatternsAtTheLimit(t *testing.T) {
 	t.Parallel()
-	backend := startBackend(t, "largest")
+	answering := startBackend(t, "largest")
 	object := kit.NewScaledObject(namespace, "largest", "largest", 1, "largest.example.com")
 	request := http.Header{}
 	for i, part := range []struct{ wildcard, regex, value string }{
@@ -333,7 +333,7 @@ func TestHeaderPatternsAtTheLimit(t *testing.T) {
 		object.Spec.Headers = append(object.Spec.Headers, header)
 		request[header.Name] = []string{strings.Repeat(part.value, count)}
 	}
-	p := start(t, translated(t, newInputs(t, []*backend{backend}, object), translate.DefaultOptions()))
+	p := start(t, translated(t, newInputs(t, []*backend{answering}, object), translate.DefaultOptions()))
 	if got := p.mustGet(t, "http://largest.example.com/", request); got.seen.Backend != "largest" {
 		t.Errorf("%+v", got)
 	}
