@@ -117,7 +117,7 @@ func awaitSampleWiring(t *testing.T, namespace string, want samples.Object) {
 		return
 	}
 	settings := ""
-	awaitObject(t, namespace, want.Name, "Autowired because "+want.Wiring, func(object *httpv1alpha1.HTTPScaledObject) bool {
+	object := awaitObject(t, namespace, want.Name, "Autowired because "+want.Wiring, func(object *httpv1alpha1.HTTPScaledObject) bool {
 		if text := object.Annotations[httpv1alpha1.AnnotationAutowireSettings]; text != settings {
 			settings = text
 			acknowledged(t, namespace, want.Name, text)
@@ -125,6 +125,10 @@ func awaitSampleWiring(t *testing.T, namespace string, want samples.Object) {
 		found := meta.FindStatusCondition(object.Status.Conditions, httpv1alpha1.ConditionAutowired)
 		return found != nil && found.Reason == want.Wiring
 	})
+	message := meta.FindStatusCondition(object.Status.Conditions, httpv1alpha1.ConditionAutowired).Message
+	if strings.Contains(message, "requests that match no trigger get status 404") != want.IsPartial {
+		t.Errorf("HTTPScaledObject %s: condition Autowired says %q", want.Name, message)
+	}
 }
 
 // checkSampleBackends waits until an Ingress, an HTTPRoute or a VirtualService has backends.

@@ -130,6 +130,9 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationAllowedNamespaces, pick("*", "a", "b, z", "z,-"))
 		}
 		if random.IntN(8) == 0 {
+			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationRouting, pick(httpv1alpha1.RoutingNone, "all"))
+		}
+		if random.IntN(8) == 0 {
 			object.Spec = httpv1alpha1.HTTPScaledObjectSpec{OmittedBytes: 1 << 20, OmittedHosts: random.IntN(3)}
 		}
 		inputs.ScaledObjects = append(inputs.ScaledObjects, object)
