@@ -86,6 +86,10 @@ func TestEveryFieldHasAReader(t *testing.T) {
 				spec.ScalingMetric.RequestRate = nil
 			case strings.Contains(path, ".requestRate."):
 				spec.ScalingMetric.Concurrency = nil
+			case path == "spec.headers.valueWildcard":
+				spec.Headers[0] = httpv1alpha1.Header{Name: "a", ValueWildcard: new("1*")}
+			case path == "spec.headers.valueRegex":
+				spec.Headers[0] = httpv1alpha1.Header{Name: "a", ValueRegex: new("1+")}
 			case path == "spec.replicas.min":
 				spec.Replicas.Min = new(int32(2))
 			}

@@ -171,13 +171,19 @@ func TestRouteOrder(t *testing.T) {
 	}
 	exact, anyValue := model.Header{Name: "x", Value: "1"}, model.Header{Name: "x", Any: true}
 	other := model.Header{Name: "y", Value: "1"}
+	wildcard, regex := model.Header{Name: "x", Wildcard: "1*"}, model.Header{Name: "x", Regex: "1+"}
 	want := []model.Route{
 		route("a.example.com", "/app/x", young, "a"),
 		route("a.example.com", "/app", young, "a", exact, other),
+		route("a.example.com", "/app", old, "b", wildcard, other),
 		route("a.example.com", "/app", young, "a", exact, model.Header{Name: "y", Any: true}),
+		route("a.example.com", "/app", old, "b", wildcard, model.Header{Name: "y", Any: true}),
 		route("a.example.com", "/app", old, "b", other),
 		route("a.example.com", "/app", young, "a", exact),
 		route("a.example.com", "/app", young, "c", exact),
+		route("a.example.com", "/app", old, "b", regex),
+		route("a.example.com", "/app", old, "c", wildcard),
+		route("a.example.com", "/app", young, "a", regex),
 		route("a.example.com", "/app", old, "a", anyValue),
 		route("a.example.com", "/app", old, "a"),
 		route("a.example.com", "/", old, "a"),
@@ -207,6 +213,9 @@ func TestMatchCompareIsZeroForEqualOnly(t *testing.T) {
 		{{Name: "x", Value: "1"}},
 		{{Name: "x", Value: "2"}},
 		{{Name: "x", Any: true}},
+		{{Name: "x", Wildcard: "1"}},
+		{{Name: "x", Regex: "1"}},
+		{{Name: "x", Regex: "2"}},
 		{{Name: "x"}},
 		{{Name: "y"}},
 	}

@@ -16,8 +16,6 @@ const (
 	maxHost, maxLabel = 253, 63
 	// maxPathPrefix is the maximum length of a path prefix in bytes.
 	maxPathPrefix = 1024
-	// maxHeaderName and maxHeaderValue are the maximum lengths of header name and value in bytes.
-	maxHeaderName, maxHeaderValue = 256, 4096
 )
 
 // The errors of ParseHost, ParsePathPrefix and ParseHeader. Each returned error wraps one of these; its text adds the
@@ -27,14 +25,15 @@ var (
 	ErrHost = errors.New("not a host name")
 	// ErrPathPrefix means that ParsePathPrefix does not accept a text.
 	ErrPathPrefix = errors.New("not a path prefix")
-	// ErrHeader means that a name or value is not valid for a header field (RFC 9110, section 5).
+	// ErrHeader means that a name or value is not valid for a header field (RFC 9110, section 5), or that a pattern is
+	// not valid.
 	ErrHeader = errors.New("not a header")
 )
 
 // Match selects the requests of a Route. The host decides first: the most specific one of all Routes that matches the
-// request. Of the Routes of that host, the longest path prefix wins, then the one with more headers. A request that
-// matches the host but none of its Routes gets a 404; it is not matched against a less specific host, which may belong
-// to another tenant.
+// request. Of the Routes of that host, the longest path prefix wins, then the one with more headers, then the one with
+// more exact values, then the one with more patterns. A request that matches the host but none of its Routes gets a 404;
+// it is not matched against a less specific host, which may belong to another tenant.
 type Match struct {
 	// Host is the normalized host.
 	Host Host
@@ -50,16 +49,6 @@ type Host string
 
 // AnyHost is the Host that matches every request.
 const AnyHost Host = "*"
-
-// Header is one condition on a request's headers.
-type Header struct {
-	// Name is the header's name in lower case.
-	Name string
-	// Value is the exact value of the header, unless Any is set.
-	Value string `json:",omitempty"`
-	// Any means that the header must exist, with any value.
-	Any bool `json:",omitempty"`
-}
 
 // ParseHost normalizes a host: lower case, without port and trailing dot. The host of a request is normalized in the
 // same way. Valid hosts are names of letters, digits, "-" and "_" (internationalized names in their xn-- form), IPv4
@@ -130,34 +119,6 @@ func ParsePathPrefix(text string) (string, error) {
 	return prefix, nil
 }
 
-// ParseHeader normalizes a condition on a header. A nil value matches any value.
-func ParseHeader(name string, value *string) (Header, error) {
-	switch {
-	case name == "" || len(name) > maxHeaderName:
-		return Header{}, fmt.Errorf("%w: a name has 1 to %d characters", ErrHeader, maxHeaderName)
-	case strings.ContainsFunc(name, func(c rune) bool { return !isTokenChar(c) }):
-		return Header{}, fmt.Errorf("%w: a name has letters, digits and !#$%%&'*+-.^_`|~ only", ErrHeader)
-	}
-	header := Header{Name: strings.ToLower(name), Any: value == nil}
-	if value == nil {
-		return header, nil
-	}
-	header.Value = *value
-	switch {
-	case len(header.Value) > maxHeaderValue:
-		return Header{}, fmt.Errorf("%w: the value is longer than %d characters", ErrHeader, maxHeaderValue)
-	case strings.Trim(header.Value, " \t") != header.Value:
-		return Header{}, fmt.Errorf("%w: the value begins or ends with white space, which is never part of it in a request",
-			ErrHeader)
-	case strings.ContainsFunc(header.Value, func(c rune) bool {
-		return c < ' ' && c != '\t' || c == 0x7f ||
-			c == '\uFFFD'
-	}):
-		return Header{}, fmt.Errorf("%w: the value contains a control character", ErrHeader)
-	}
-	return header, nil
-}
-
 // Compare is a total order of Matches, the more specific first: the order that CompareRoutes uses for Routes of the
 // same age and Owner. It is 0 for equal Matches only.
 func (m Match) Compare(other Match) int {
@@ -171,7 +132,8 @@ func (m Match) compareSpecificity(other Match) int {
 		cmp.Compare(len(other.PathPrefix), len(m.PathPrefix)),
 		cmp.Compare(m.PathPrefix, other.PathPrefix),
 		cmp.Compare(len(other.Headers), len(m.Headers)),
-		cmp.Compare(countValues(other.Headers), countValues(m.Headers)),
+		cmp.Compare(countExact(other.Headers), countExact(m.Headers)),
+		cmp.Compare(CountPatterns(other.Headers), CountPatterns(m.Headers)),
 	)
 }
 
@@ -201,25 +163,6 @@ func (h Host) breadth() int {
 	return maxHost + 1 - len(h)
 }
 
-// Compare orders headers by name, then value, a condition with a value first.
-func (h Header) Compare(other Header) int {
-	if h.Any != other.Any {
-		return cmp.Or(cmp.Compare(h.Name, other.Name), cmp.Compare(other.Value, h.Value), -1)
-	}
-	return cmp.Or(cmp.Compare(h.Name, other.Name), cmp.Compare(h.Value, other.Value))
-}
-
-// countValues counts the headers with a value, which are more specific.
-func countValues(headers []Header) int {
-	count := 0
-	for _, header := range headers {
-		if !header.Any {
-			count++
-		}
-	}
-	return count
-}
-
 // lowerASCII converts ASCII letters to lower case. Unicode would convert the Kelvin sign to k, so that two names become
 // one.
 func lowerASCII(c rune) rune {
@@ -246,10 +189,4 @@ func isLabel(text string) bool {
 		}
 	}
 	return true
-}
-
-// isTokenChar reports whether c may be part of a header name (tchar of RFC 9110, section 5.6.2).
-func isTokenChar(c rune) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' ||
-		strings.ContainsRune("!#$%&'*+-.^_`|~", c)
 }

@@ -10,6 +10,9 @@ import (
 const (
 	// TypeHTTP is the type that users write. Stock KEDA does not support it.
 	TypeHTTP = "kedify-http"
+	// TypeEnvoyHTTP is a type that users write for a workload behind Envoys of their own: the requests that these report
+	// are its demand, and this project routes none of them. See ParseExternal.
+	TypeEnvoyHTTP = "kedify-envoy-http"
 	// TypePush is KEDA's type for scalers that it calls over gRPC and that can activate a workload.
 	TypePush = "external-push"
 	// TypePull is KEDA's type for scalers that it calls over gRPC and that cannot activate a workload.
@@ -28,7 +31,7 @@ const (
 	// KeyProxyConnections is the number of connections with clients for each proxy of the ScaledObject's namespace. A
 	// trigger with it scales these proxies, and has no HTTPScaledObject.
 	KeyProxyConnections = "proxyConnections"
-	// KeyConvertedFrom marks a trigger that was converted from TypeHTTP; its value is that type.
+	// KeyConvertedFrom marks a trigger that was converted; its value is TypeHTTP or TypeEnvoyHTTP.
 	KeyConvertedFrom = "convertedFrom"
 )
 
@@ -39,9 +42,10 @@ type Class int
 const (
 	// Unrelated is a trigger of another scaler, or one that scales proxies.
 	Unrelated Class = iota
-	// Unconverted is a TypeHTTP trigger, which KEDA cannot parse yet.
+	// Unconverted is a TypeHTTP or TypeEnvoyHTTP trigger, which KEDA cannot parse yet.
 	Unconverted
-	// Managed is a TypePush trigger with the keys of a TypeHTTP trigger: converted, or written by a user.
+	// Managed is a TypePush trigger with the keys of a TypeHTTP trigger, converted or written by a user, or one that was
+	// converted from TypeEnvoyHTTP.
 	Managed
 	// Reference is a TypePush trigger that selects no requests and only configures scaling. Its HTTPScaledObject, the one
 	// that it names or the one with the ScaledObject's name, is created by the user, as in the KEDA HTTP add-on.
@@ -54,11 +58,11 @@ const (
 // TypePush trigger is Managed by its KeyConvertedFrom or by that address.
 func Classify(triggerType string, metadata map[string]string, address string) Class {
 	switch {
-	case triggerType == TypeHTTP:
+	case IsUserType(triggerType):
 		return Unconverted
 	case triggerType != TypePush:
 		return Unrelated
-	case metadata[KeyConvertedFrom] == TypeHTTP:
+	case IsUserType(metadata[KeyConvertedFrom]):
 		return Managed
 	case hasValue(metadata, KeyProxyConnections):
 		return Unrelated
@@ -72,6 +76,16 @@ func Classify(triggerType string, metadata map[string]string, address string) Cl
 	default:
 		return Managed
 	}
+}
+
+// IsUserType reports whether a type of triggers is one that only this project supports, TypeHTTP or TypeEnvoyHTTP.
+func IsUserType(triggerType string) bool {
+	return triggerType == TypeHTTP || triggerType == TypeEnvoyHTTP
+}
+
+// IsExternal reports whether a trigger is of TypeEnvoyHTTP, or was converted from it.
+func IsExternal(triggerType string, metadata map[string]string) bool {
+	return triggerType == TypeEnvoyHTTP || triggerType == TypePush && metadata[KeyConvertedFrom] == TypeEnvoyHTTP
 }
 
 // IsOfInterceptorRoute reports whether a trigger names an InterceptorRoute.
@@ -111,19 +125,19 @@ func sameAddress(a, b string) bool {
 	return short(a) == short(b)
 }
 
-// ConversionMetadata returns the keys to add when a TypeHTTP trigger becomes a TypePush trigger: KeyConvertedFrom, the
-// scaler's address unless it has one, and the name of its HTTPScaledObject.
-func ConversionMetadata(metadata map[string]string, address, name string) map[string]string {
-	added := map[string]string{KeyConvertedFrom: TypeHTTP, KeyHTTPScaledObject: name}
+// ConversionMetadata returns the keys to add when a trigger of a user's type becomes a TypePush trigger: KeyConvertedFrom,
+// the scaler's address unless it has one, and the name of its HTTPScaledObject.
+func ConversionMetadata(triggerType string, metadata map[string]string, address, name string) map[string]string {
+	added := map[string]string{KeyConvertedFrom: triggerType, KeyHTTPScaledObject: name}
 	if !hasValue(metadata, KeyScalerAddress) {
 		added[KeyScalerAddress] = address
 	}
 	return added
 }
 
-// unknownKeys returns the problems of unknown keys, sorted.
-func unknownKeys(metadata map[string]string) []Problem {
-	names := knownNames()
+// unknownKeys returns the problems of keys that are not in a table, sorted.
+func unknownKeys(metadata map[string]string, table []key) []Problem {
+	names := knownNames(table)
 	var problems []Problem
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {
 		if slices.Contains(names, name) {
@@ -143,7 +157,7 @@ func isMisspelled(metadata map[string]string, name string) bool {
 	if hasValue(metadata, name) {
 		return false
 	}
-	names := knownNames()
+	names := knownNames(keys())
 	for written := range metadata {
 		if hasValue(metadata, written) && !slices.Contains(names, written) && closestName(written, names) == name {
 			return true
@@ -152,12 +166,13 @@ func isMisspelled(metadata map[string]string, name string) bool {
 	return false
 }
 
-// knownNames returns all keys of a TypePush trigger. KEDA itself parses some of them (pkg/scalers/external_scaler.go).
-func knownNames() []string {
+// knownNames returns the keys of a table, and all other keys of a TypePush trigger. KEDA itself parses some of them
+// (pkg/scalers/external_scaler.go).
+func knownNames(table []key) []string {
 	names := []string{
 		KeyScalerAddress, KeyHTTPScaledObject, KeyConvertedFrom, "enableTLS", "unsafeSsl",
 	}
-	for _, k := range keys() {
+	for _, k := range table {
 		names = append(names, k.name)
 	}
 	return names

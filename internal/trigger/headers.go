@@ -21,8 +21,8 @@ const maxHeadersText = 4096
 const maxHeaders = 16
 
 // errHeadersSyntax describes the syntax of headers.
-var errHeadersSyntax = errors.New("use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without " +
-	"value, any value matches")
+var errHeadersSyntax = errors.New("use a YAML list of {name, value}, such as [{name: X-Team, value: a}], with " +
+	"valueWildcard or valueRegex instead of value for a pattern; without any of them, any value matches")
 
 // readHeaders parses conditions on headers. It stores them also if the only errors are unknown fields next to a value.
 // Without a value, an unknown field may be the misspelled value, and the condition would match any value.
@@ -43,11 +43,15 @@ func readHeaders(t *Trigger, value string) error {
 	seen, unknown := map[string]bool{}, []error(nil)
 	var headers []Header
 	for i, header := range read {
+		condition, err := header.condition()
+		if err != nil {
+			return fmt.Errorf("[%d]: %w", i, err)
+		}
 		fields := header.unknownFields(i)
-		if unknown = append(unknown, fields...); len(fields) > 0 && header.Value == nil {
+		if unknown = append(unknown, fields...); len(fields) > 0 && condition.isAny() {
 			return joinErrors(fields)
 		}
-		parsed, err := model.ParseHeader(header.Name, header.Value)
+		parsed, err := model.HeaderText(condition).Parse()
 		if err != nil {
 			return fmt.Errorf("%.*q: %w", maxShownValue, header.Name, err)
 		}
@@ -56,7 +60,7 @@ func readHeaders(t *Trigger, value string) error {
 				parsed.Name)
 		}
 		seen[parsed.Name] = true
-		headers = append(headers, Header{Name: header.Name, Value: header.Value})
+		headers = append(headers, condition)
 	}
 	t.Headers = headers
 	return joinErrors(unknown)
@@ -64,10 +68,33 @@ func readHeaders(t *Trigger, value string) error {
 
 // headerText is one element of the value of headers.
 type headerText struct {
-	Name    string
-	Value   *string
-	Unknown map[string]any `yaml:",inline"`
+	Name     string
+	Value    *string
+	Wildcard yaml.Node      `yaml:"valueWildcard"`
+	Regex    yaml.Node      `yaml:"valueRegex"`
+	Unknown  map[string]any `yaml:",inline"`
 }
+
+// condition returns the condition. A pattern without a text is an error, because the condition would match any value.
+func (h headerText) condition() (Header, error) {
+	condition := Header{Name: h.Name, Value: h.Value}
+	for _, pattern := range []struct {
+		field string
+		node  yaml.Node
+		text  **string
+	}{{"valueWildcard", h.Wildcard, &condition.Wildcard}, {"valueRegex", h.Regex, &condition.Regex}} {
+		if pattern.node.IsZero() {
+			continue
+		}
+		if err := pattern.node.Decode(pattern.text); err != nil || *pattern.text == nil {
+			return Header{}, fmt.Errorf("%s is no text: write one in quotes, or remove the field", pattern.field)
+		}
+	}
+	return condition, nil
+}
+
+// isAny reports whether any value matches.
+func (h Header) isAny() bool { return h.Value == nil && h.Wildcard == nil && h.Regex == nil }
 
 // decodeHeaders decodes a YAML text of one document with a list.
 func decodeHeaders(value string) ([]headerText, error) {
@@ -85,7 +112,7 @@ func decodeHeaders(value string) ([]headerText, error) {
 // unknownFields returns an error for each unknown field. index is that of the element.
 func (h headerText) unknownFields(index int) (all []error) {
 	for _, field := range slices.Sorted(maps.Keys(h.Unknown)) {
-		all = append(all, fmt.Errorf("[%d]: unknown field %.*q: use name and value only", index, maxShownValue, field))
+		all = append(all, fmt.Errorf("[%d]: unknown field %.*q: use name, and one of value, valueWildcard and valueRegex", index, maxShownValue, field))
 	}
 	return all
 }
@@ -96,8 +123,10 @@ func formatHeaders(t *Trigger) string {
 		return ""
 	}
 	type header struct {
-		Name  string  `json:"name"`
-		Value *string `json:"value,omitempty"`
+		Name     string  `json:"name"`
+		Value    *string `json:"value,omitempty"`
+		Wildcard *string `json:"valueWildcard,omitempty"`
+		Regex    *string `json:"valueRegex,omitempty"`
 	}
 	var all []header
 	for _, condition := range t.Headers {

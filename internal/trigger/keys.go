@@ -34,6 +34,8 @@ const (
 	KeyTrafficAutowire        = "trafficAutowire"
 	KeyHealthcheckPath        = "healthcheckPath"
 	KeyHealthcheckResponse    = "healthcheckResponse"
+	KeyHealthcheckPathPrefix  = "healthcheckPathPrefix"
+	KeyLoadBalancing          = "loadbalancing"
 	KeyTLSSecretName          = "tlsSecretName"
 	KeyWaitingPageEnabled     = "coldStartWaitingPageEnabled"
 	KeyWaitingPageConfigMap   = "coldStartWaitingPageConfigMapRef"
@@ -142,9 +144,8 @@ func otherKeys() []key {
 			read: readAutowire, rest: formatAutowire,
 		},
 		{name: KeyHealthcheckPath, read: readHealthcheckPath},
-		{name: KeyHealthcheckResponse, needs: KeyHealthcheckPath, read: readEnum(
-			func(t *Trigger) *HealthcheckResponse { return &t.HealthcheckResponse },
-			HealthcheckStatic, HealthcheckPassthrough)},
+		{name: KeyHealthcheckResponse, needs: KeyHealthcheckPath, read: readHealthcheckResponse},
+		{name: KeyHealthcheckPathPrefix, read: rejectEmbeddedHost},
 		{
 			name: KeyTLSSecretName,
 			read: readObjectName("Secret", func(t *Trigger) *string { return &t.TLSSecretName }),
@@ -155,6 +156,7 @@ func otherKeys() []key {
 			read: readObjectName("ConfigMap", func(t *Trigger) *string { return &t.WaitingPageConfigMap }),
 		},
 		{name: KeySessionAffinity, read: readAffinity},
+		{name: KeyLoadBalancing, fallback: LoadBalancingEDS, read: readLoadBalancing},
 		{name: KeyStaticResponses, read: readStaticResponses},
 		{name: KeyPlaceholderResponse, read: readPlaceholder},
 		{name: KeyConditionWaitTimeout, read: readTimeout(func(t *Trigger) **time.Duration { return &t.ConditionWaitTimeout })},
@@ -322,6 +324,38 @@ func readHealthcheckPath(t *Trigger, value string) error {
 		return err
 	}
 	t.HealthcheckPath, t.HealthcheckResponse = value, HealthcheckPassthrough
+	return nil
+}
+
+// healthcheckPathEmbeddedHost is the value of key healthcheckResponse for health checks whose path contains the host, see
+// KeyHealthcheckPathPrefix.
+const healthcheckPathEmbeddedHost = "pathEmbeddedHost"
+
+// readHealthcheckResponse parses who answers health checks.
+func readHealthcheckResponse(t *Trigger, value string) error {
+	if value == healthcheckPathEmbeddedHost {
+		return rejectEmbeddedHost(t, value)
+	}
+	return readEnum(func(t *Trigger) *HealthcheckResponse { return &t.HealthcheckResponse },
+		HealthcheckStatic, HealthcheckPassthrough)(t, value)
+}
+
+// rejectEmbeddedHost rejects the routing of health checks by a host in their path. A path of all hosts of a fleet would
+// belong to one tenant, and the health checks are answered without it.
+func rejectEmbeddedHost(*Trigger, string) error {
+	return errors.New("not supported: the proxies answer the health checks of load balancers for every Host that no " +
+		"object has, such as an IP address, with any path and with 200; remove it")
+}
+
+// LoadBalancingEDS is the only value of key loadbalancing: the proxies send requests to the Pods, which they know by EDS,
+// and not to the address of the Service.
+const LoadBalancingEDS = "eds"
+
+// readLoadBalancing checks how the proxies select a Pod.
+func readLoadBalancing(_ *Trigger, value string) error {
+	if value != LoadBalancingEDS {
+		return errors.New("use eds: the proxies always send requests to the Pods; see sessionAffinity for their choice")
+	}
 	return nil
 }
 

@@ -72,8 +72,9 @@ type Trigger struct {
 type Header struct {
 	// Name is the header's name, as written.
 	Name string
-	// Value is the exact value of the header; nil matches any value.
-	Value *string
+	// Value is the exact value of the header. Wildcard and Regex are patterns for it, see model.HeaderText. At most one of
+	// the three is set; without them, any value matches.
+	Value, Wildcard, Regex *string
 }
 
 // Metric is a metric to scale by.
@@ -171,7 +172,7 @@ func Parse(metadata map[string]string) (Trigger, []Problem) {
 	parsed, problems := parseTable(metadata, keys())
 	problems = parsed.choosePort(metadata, problems)
 	problems = append(problems, crossKeyProblems(&parsed, metadata, problems)...)
-	return parsed, append(problems, unknownKeys(metadata)...)
+	return parsed, append(problems, unknownKeys(metadata, keys())...)
 }
 
 // ParseScaling parses what the scaler uses of any TypePush trigger: Metric, TargetValue and ActivationTargetValue, as
@@ -180,7 +181,7 @@ func Parse(metadata map[string]string) (Trigger, []Problem) {
 // those of a Reference.
 func ParseScaling(metadata map[string]string) (Trigger, []Problem) {
 	parsed, problems := parseTable(metadata, scalingKeys())
-	if hasRoutingKeys(metadata) {
+	if hasRoutingKeys(metadata) || IsUserType(metadata[KeyConvertedFrom]) {
 		return parsed, nil
 	}
 	return parsed, problems
@@ -262,14 +263,20 @@ func crossKeyProblems(parsed *Trigger, metadata map[string]string, known []Probl
 			Fix: "is required: set exactly one of port and portName, to a port of the Service",
 		})
 	}
-	if parsed.Window < parsed.Granularity {
-		problems = append(problems, Problem{
-			Key: KeyWindow, Value: parsed.Window.String(), Ignored: true,
-			Fix: fmt.Sprintf("is shorter than the granularity of %v, which applies; use a multiple of it", parsed.Granularity),
-		})
-		parsed.Window = parsed.Granularity
+	return append(problems, parsed.windowProblems()...)
+}
+
+// windowProblems returns the problem of a window that is too short, and corrects it.
+func (t *Trigger) windowProblems() []Problem {
+	if t.Window >= t.Granularity {
+		return nil
 	}
-	return problems
+	problem := Problem{
+		Key: KeyWindow, Value: t.Window.String(), Ignored: true,
+		Fix: fmt.Sprintf("is shorter than the granularity of %v, which applies; use a multiple of it", t.Granularity),
+	}
+	t.Window = t.Granularity
+	return []Problem{problem}
 }
 
 // hasValue reports whether a key has a value.

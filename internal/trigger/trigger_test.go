@@ -73,6 +73,12 @@ func TestParse(t *testing.T) {
 				t.Headers = []trigger.Header{{Name: "X-Team", Value: new("a")}, {Name: "X-Any"}}
 			}),
 		},
+		"headers with patterns": {
+			with(map[string]string{"headers": "- name: X-Agent\n  valueWildcard: 'Python*'\n- name: X-V\n  valueRegex: '1\\.[0-9]+'\n"}),
+			changed(func(t *trigger.Trigger) {
+				t.Headers = []trigger.Header{{Name: "X-Agent", Wildcard: new("Python*")}, {Name: "X-V", Regex: new(`1\.[0-9]+`)}}
+			}),
+		},
 		"headers as JSON": {
 			with(map[string]string{"headers": `[{"name": "X-N", "value": 7}]`}),
 			changed(func(t *trigger.Trigger) { t.Headers = []trigger.Header{{Name: "X-N", Value: new("7")}} }),
@@ -232,23 +238,32 @@ func TestProblems(t *testing.T) {
 			[]string{`pathPrefixes "app": "app": not a path prefix: must begin with /`},
 		},
 		"headers that are no list": {with(map[string]string{"headers": "X-Team: a"}), []string{
-			`headers "X-Team: a": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, any ` +
-				`value matches`,
+			`headers "X-Team: a": ` + headersSyntax,
 		}},
 		"headers with other keys": {with(map[string]string{"headers": "[{name: a, value: b, type: c}]"}), []string{
-			`(ignored) headers "[{name: a, value: b, type: c}]": [0]: unknown field "type": use name and value only; ignored, ` +
-				`the other elements apply`,
+			`(ignored) headers "[{name: a, value: b, type: c}]": [0]: unknown field "type": use name, and one of value, valueWildcard and ` +
+				`valueRegex; ignored, the other elements apply`,
 		}},
 		"headers with another key for the value": {with(map[string]string{"headers": "[{name: a, regex: b}]"}), []string{
-			`headers "[{name: a, regex: b}]": [0]: unknown field "regex": use name and value only`,
+			`headers "[{name: a, regex: b}]": [0]: unknown field "regex": use name, and one of value, valueWildcard and ` +
+				`valueRegex`,
+		}},
+		"headers with a pattern without a text": {with(map[string]string{"headers": "[{name: a, valueRegex: }]"}), []string{
+			`headers "[{name: a, valueRegex: }]": [0]: valueRegex is no text: write one in quotes, or remove the field`,
+		}},
+		"headers with two conditions": {with(map[string]string{"headers": "[{name: a, value: b, valueRegex: b}]"}), []string{
+			`headers "[{name: a, value: b, valueRegex: b}]": "a": not a header: it has several of value, valueWildcard and ` +
+				`valueRegex: keep one`,
+		}},
+		"headers with an invalid pattern": {with(map[string]string{"headers": "[{name: a, valueRegex: b(}]"}), []string{
+			`headers "[{name: a, valueRegex: b(}]": "a": not a header: valueRegex: not a regular expression that Envoy ` +
+				`accepts: "b(": missing closing ): correct it (RE2 syntax)`,
 		}},
 		"headers without a list": {with(map[string]string{"headers": "# [{name: a}]"}), []string{
-			`headers "# [{name: a}]": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without value, ` +
-				`any value matches`,
+			`headers "# [{name: a}]": ` + headersSyntax,
 		}},
 		"headers of two documents": {with(map[string]string{"headers": "- name: a\n---\n- name: b\n"}), []string{
-			`headers "- name: a\n---\n- name: b": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; ` +
-				`without value, any value matches`,
+			`headers "- name: a\n---\n- name: b": ` + headersSyntax,
 		}},
 		"headers with other keys and a typo": {with(map[string]string{
 			"headers": "[{name: a, value: b, type: Exact}, {name: c d, value: e, invert: true}]",
@@ -257,8 +272,7 @@ func TestProblems(t *testing.T) {
 				"has letters, digits and !#$%&'*+-.^_`|~ only",
 		}},
 		"headers of other types": {with(map[string]string{"headers": "[{name: a, value: [b]}]"}), []string{
-			`headers "[{name: a, value: [b]}]": use a YAML list of {name, value}, such as [{name: X-Team, value: a}]; without ` +
-				`value, any value matches`,
+			`headers "[{name: a, value: [b]}]": ` + headersSyntax,
 		}},
 		"a header twice": {with(map[string]string{"headers": "[{name: A}, {name: a}]"}), []string{
 			`headers "[{name: A}, {name: a}]": "a" is a duplicate, because names are case-insensitive: keep one, all headers ` +
@@ -381,8 +395,8 @@ func TestProblems(t *testing.T) {
 		"health checks by host": {with(map[string]string{
 			"healthcheckResponse": "pathEmbeddedHost", "healthcheckPathPrefix": "/kedify-proxy/hc.test",
 		}), []string{
-			`(ignored) healthcheckResponse "pathEmbeddedHost": use one of static, passthrough; ignored`,
-			`(ignored) healthcheckPathPrefix "/kedify-proxy/hc.test": unknown key, ignored; remove it`,
+			`(ignored) healthcheckResponse "pathEmbeddedHost": ` + notEmbedded,
+			`(ignored) healthcheckPathPrefix "/kedify-proxy/hc.test": ` + notEmbedded,
 		}},
 		"session affinity without a kind": {with(map[string]string{"sessionAffinity": "route"}), []string{
 			`(ignored) sessionAffinity "route": not a mapping with one of the keys cookie, header and sourceAddress; ignored`,
@@ -424,7 +438,8 @@ func TestProblems(t *testing.T) {
 			"pathRegex": "^/v[0-9]+", "loadbalancing": "roundRobin", "coldStartWaitingPageEnabled": "2",
 		}), []string{
 			`(ignored) coldStartWaitingPageEnabled "2": use true or false; the default false applies`,
-			`(ignored) loadbalancing "roundRobin": unknown key, ignored; remove it`,
+			`(ignored) loadbalancing "roundRobin": use eds: the proxies always send requests to the Pods; see sessionAffinity ` +
+				`for their choice; the default eds applies`,
 			`(ignored) pathRegex "^/v[0-9]+": unknown key, ignored; remove it`,
 		}},
 		"a health check elsewhere": {
@@ -549,21 +564,32 @@ func TestAmbiguousPorts(t *testing.T) {
 	}
 }
 
+// notEmbedded is the fix for health checks with a host in their path.
+const notEmbedded = `not supported: the proxies answer the health checks of load balancers for every Host that no object ` +
+	`has, such as an IP address, with any path and with 200; remove it; ignored`
+
+// headersSyntax is the fix for headers that are no list.
+const headersSyntax = `use a YAML list of {name, value}, such as [{name: X-Team, value: a}], with valueWildcard or ` +
+	`valueRegex instead of value for a pattern; without any of them, any value matches`
+
 // TestUnknownFieldsOfHeaders: an unknown field is ignored next to a value. Without one, it may be the misspelled value.
 func TestUnknownFieldsOfHeaders(t *testing.T) {
 	t.Parallel()
 	a, b := trigger.Header{Name: "X-A", Value: new("1")}, trigger.Header{Name: "X-B", Value: new("")}
+	wildcard := trigger.Header{Name: "X-A", Wildcard: new("1*")}
 	for text, want := range map[string][]trigger.Header{
-		`[{name: X-A, value: "1", regex: ".*"}]`:         {a},
-		`[{name: X-A, value: 1, type: Exact}]`:           {a},
-		`[{"name":"X-B","value":"","present":true}]`:     {b},
-		`[{name: X-A, value: 1}, {name: X-B, val: 2}]`:   nil,
-		`[{name: X-A, Value: a}]`:                        nil,
-		`[{name: X-A, value: null, regex: a}]`:           nil,
-		`[{"name": "X-B", "present": true, "type": ""}]`: nil,
-		`[{name: X-A, value: 1, name: X-B}]`:             nil,
-		`[{Name: X-A, value: 1}]`:                        nil,
-		`[{regex: x}]`:                                   nil,
+		`[{name: X-A, valueWildcard: 1*, type: Wildcard}]`: {wildcard},
+		`[{name: X-A, valueWildCard: 1*}]`:                 nil,
+		`[{name: X-A, value: "1", regex: ".*"}]`:           {a},
+		`[{name: X-A, value: 1, type: Exact}]`:             {a},
+		`[{"name":"X-B","value":"","present":true}]`:       {b},
+		`[{name: X-A, value: 1}, {name: X-B, val: 2}]`:     nil,
+		`[{name: X-A, Value: a}]`:                          nil,
+		`[{name: X-A, value: null, regex: a}]`:             nil,
+		`[{"name": "X-B", "present": true, "type": ""}]`:   nil,
+		`[{name: X-A, value: 1, name: X-B}]`:               nil,
+		`[{Name: X-A, value: 1}]`:                          nil,
+		`[{regex: x}]`:                                     nil,
 	} {
 		metadata := with(map[string]string{"headers": text})
 		parsed, problems := trigger.Parse(metadata)
@@ -672,6 +698,10 @@ func TestClassify(t *testing.T) {
 		want        trigger.Class
 	}{
 		"as the guides write it": {"kedify-http", minimal(), trigger.Unconverted},
+		"of external Envoys":     {"kedify-envoy-http", nil, trigger.Unconverted},
+		"of external Envoys, converted": {"external-push", map[string]string{
+			"convertedFrom": "kedify-envoy-http", "scalerAddress": "elsewhere:1",
+		}, trigger.Managed},
 		"converted": {"external-push", with(map[string]string{
 			"convertedFrom": "kedify-http",
 			"scalerAddress": "elsewhere:1",
@@ -740,7 +770,7 @@ func TestConversionMetadataMakesATriggerManaged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			metadata := with(map[string]string{"scalerAddress": address})
-			added := trigger.ConversionMetadata(metadata, "scaler.keda:9090", "shop")
+			added := trigger.ConversionMetadata(trigger.TypeHTTP, metadata, "scaler.keda:9090", "shop")
 			maps.Copy(metadata, added)
 			if want := address; want != "" && metadata["scalerAddress"] != want {
 				t.Errorf("scalerAddress is %q, want %q", metadata["scalerAddress"], want)

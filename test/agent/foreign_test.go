@@ -5,13 +5,19 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/yaml"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
@@ -183,5 +189,62 @@ func TestCRDWithoutConditions(t *testing.T) {
 	if found := awaitObject(t, team, "shop", "there", there); meta.FindStatusCondition(found.Status.Conditions,
 		"Autowired") != nil {
 		t.Errorf("conditions %+v", found.Status.Conditions)
+	}
+}
+
+// withoutPatterns is our definition without the fields for patterns in headers, as the KEDA HTTP add-on has it.
+func withoutPatterns(t *testing.T) string {
+	t.Helper()
+	var definition map[string]any
+	text, err := os.ReadFile(manifests + "crd/http.keda.sh_httpscaledobjects.yaml")
+	if err := errors.Join(err, yaml.Unmarshal(text, &definition)); err != nil {
+		t.Fatal(err)
+	}
+	version := definition["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
+	properties := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)
+	spec := properties["spec"].(map[string]any)["properties"].(map[string]any)
+	header := spec["headers"].(map[string]any)["items"].(map[string]any)
+	delete(header, "x-kubernetes-validations")
+	for _, field := range []string{"valueWildcard", "valueRegex"} {
+		delete(header["properties"].(map[string]any), field)
+	}
+	edited, err := json.Marshal(definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(edited)
+}
+
+// TestCRDWithoutPatterns runs the agent with a CRD that lacks the fields for patterns. No object gets a condition without
+// its pattern, which any value would fulfill: neither a new one, nor one with surplus fields, which a merge patch removes.
+//
+//nolint:paralleltest // it replaces the shared cluster
+func TestCRDWithoutPatterns(t *testing.T) {
+	folder := clusterOfItsOwn(t)
+	apply(t, "", withoutPatterns(t))
+	startReady(t, folder)
+	const pattern = `headers: '[{name: X-A, valueWildcard: "a*"}]'`
+	isRejected := func(team string) bool {
+		var list corev1.EventList
+		get(t, "/api/v1/namespaces/"+team+"/events", &list)
+		return slices.ContainsFunc(list.Items, func(event corev1.Event) bool {
+			return event.Reason == httpv1alpha1.ReasonWriteRejected && strings.Contains(event.Message, "valueWildcard") &&
+				strings.Contains(event.Message, "install that of this project")
+		})
+	}
+	fresh := namespace(t, "fresh")
+	apply(t, fresh, shop(`{hosts: shop.test, port: "80", service: shop, `+pattern+`}`))
+	await.True(t, "the write is rejected", func() bool { return isRejected(fresh) })
+	if get(t, httpScaledObject(fresh, "shop"), new(httpv1alpha1.HTTPScaledObject)) {
+		t.Error("the object was made without its pattern")
+	}
+
+	edited := namespace(t, "edited")
+	apply(t, edited, shop(simple))
+	before := awaitObject(t, edited, "shop", "made", there)
+	apply(t, edited, shop(`{hosts: shop.test, portName: http, service: shop, `+pattern+`}`)) // port becomes surplus
+	await.True(t, "the write is rejected", func() bool { return isRejected(edited) })
+	if after := awaitObject(t, edited, "shop", "there", there); !cmp.Equal(before.Spec, after.Spec) {
+		t.Errorf("the object changed:\n%s", cmp.Diff(before.Spec, after.Spec))
 	}
 }

@@ -289,8 +289,8 @@ func TestPartlyInvalidTriggers(t *testing.T) {
 		},
 		"a field of a header": {
 			`{hosts: shop.test, port: "80", service: shop, headers: "[{name: X-A, value: b, regex: c}]"}`,
-			`headers "[{name: X-A, value: b, regex: c}]": [0]: unknown field "regex": use name and value only; ignored, the ` +
-				`other elements apply`,
+			`headers "[{name: X-A, value: b, regex: c}]": [0]: unknown field "regex": use name, and one of value, ` +
+				`valueWildcard and valueRegex; ignored, the other elements apply`,
 		},
 		"no hosts": {
 			`{port: "80", service: shop}`,

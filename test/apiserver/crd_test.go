@@ -43,11 +43,11 @@ func TestCRDAccepts(t *testing.T) {
 			`{scaleTargetRef: {service: shop, portName: http}}`,
 		},
 		"everything": {
-			`{hosts: [a.test, "*.b.test", "*"], pathPrefixes: [/, /app], headers: [{name: X-Tenant, value: a}, {name: X-Any}],
+			`{hosts: [a.test, "*.b.test", "*"], pathPrefixes: [/, /app], headers: [{name: X-Tenant, value: a}, {name: X-Any}, {name: X-W, valueWildcard: "a*"}, {name: X-R, valueRegex: a+}],
 			  scaleTargetRef: {name: shop, apiVersion: argoproj.io/v1alpha1, kind: Rollout, service: shop-stable, port: 80}, replicas: {min: 2, max: 10},
 			  targetPendingRequests: 1, scaledownPeriod: 60, initialCooldownPeriod: 5, timeouts: {conditionWait: 20m, responseHeader: 1m30s},
 			  scalingMetric: {requestRate: {targetValue: 5, window: 2m, granularity: 500ms}}}`,
-			`{hosts: [a.test, "*.b.test", "*"], pathPrefixes: [/, /app], headers: [{name: X-Tenant, value: a}, {name: X-Any}],
+			`{hosts: [a.test, "*.b.test", "*"], pathPrefixes: [/, /app], headers: [{name: X-Tenant, value: a}, {name: X-Any}, {name: X-W, valueWildcard: "a*"}, {name: X-R, valueRegex: a+}],
 			  scaleTargetRef: {name: shop, apiVersion: argoproj.io/v1alpha1, kind: Rollout, service: shop-stable, port: 80}, replicas: {min: 2, max: 10},
 			  targetPendingRequests: 1, scaledownPeriod: 60, initialCooldownPeriod: 5, timeouts: {conditionWait: 20m, responseHeader: 1m30s},
 			  scalingMetric: {requestRate: {targetValue: 5, window: 2m, granularity: 500ms}}}`,
@@ -118,6 +118,8 @@ func TestCRDAcceptsTheLimits(t *testing.T) {
 		"paths":   `{pathPrefixes: [` + strings.Repeat(prefix+", ", resolve.MaxPathPrefixes) + `], scaleTargetRef: {service: shop, port: 80}}`,
 		"headers": `{headers: [` + manyHeaders(resolve.MaxHeaders, value) + `], scaleTargetRef: {service: shop, port: 80}}`,
 		"name":    `{headers: [{name: ` + strings.Repeat("n", 256) + `}], scaleTargetRef: {service: shop, port: 80}}`,
+		"patterns": `{headers: [{name: a, valueWildcard: ` + strings.Repeat("n", 1024) + `}, {name: b, valueRegex: ` +
+			strings.Repeat("n", 1024) + `}], scaleTargetRef: {service: shop, port: 80}}`,
 	} {
 		if rejected := shared.create(t, namespace, name, spec); rejected != "" {
 			t.Errorf("%s: %s", name, rejected)
@@ -149,6 +151,10 @@ func TestCRDRejects(t *testing.T) {
 		"two-ports": {
 			`{scaleTargetRef: {service: shop, port: 80, portName: http}}`,
 			`spec.scaleTargetRef: Invalid value: "object": set exactly one of 'port' and 'portName'`,
+		},
+		"two-conditions": {
+			`{scaleTargetRef: {service: shop, port: 80}, headers: [{name: a, value: b, valueRegex: c}]}`,
+			`spec.headers[0]: Invalid value: "object": set at most one of 'value', 'valueWildcard' and 'valueRegex'`,
 		},
 		"two-failover-ports": {
 			`{scaleTargetRef: {service: shop, port: 80}, coldStartTimeoutFailoverRef: {service: late, port: 80, portName: http}}`,

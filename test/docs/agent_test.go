@@ -118,13 +118,33 @@ func TestArgoCDWritesOnlyChangedObjects(t *testing.T) {
 	}
 }
 
-// TestTriggerKeysTable compares the page's table of trigger keys and their defaults with the program.
+// TestTriggerKeysTable compares the page's tables of trigger keys and their defaults with the program.
 func TestTriggerKeysTable(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, configurationPage))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "## The trigger kedify-http\n")
+	for triggerType, keys := range map[string][]trigger.Key{
+		trigger.TypeHTTP: trigger.Keys(), trigger.TypeEnvoyHTTP: trigger.ExternalKeys(),
+	} {
+		known := map[string]string{}
+		for _, key := range keys {
+			known[key.Name] = key.Default
+		}
+		if triggerType == trigger.TypeHTTP {
+			known["healthcheckResponse"] = string(trigger.HealthcheckPassthrough) // the default together with healthcheckPath only
+		}
+		defaults := keysOnPage(string(page), triggerType)
+		if diff := cmp.Diff(known, defaults); diff != "" {
+			text, _ := json.Marshal(defaults)
+			t.Errorf("keys of %s and defaults (-program +page):\n%s%s", triggerType, diff, text)
+		}
+	}
+}
+
+// keysOnPage returns the keys of a type of triggers, and their defaults, in the page's table.
+func keysOnPage(page, triggerType string) map[string]string {
+	_, section, _ := strings.Cut(page, "## The trigger "+triggerType+"\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	defaults := map[string]string{}
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[a-zA-Z` /]+`) \\| (.*?) \\|").FindAllStringSubmatch(section, -1) {
@@ -135,13 +155,5 @@ func TestTriggerKeysTable(t *testing.T) {
 			}
 		}
 	}
-	known := map[string]string{}
-	for _, key := range trigger.Keys() {
-		known[key.Name] = key.Default
-	}
-	known["healthcheckResponse"] = string(trigger.HealthcheckPassthrough) // the default together with healthcheckPath only
-	if diff := cmp.Diff(known, defaults); diff != "" {
-		text, _ := json.Marshal(defaults)
-		t.Errorf("keys and defaults (-program +page):\n%s%s", diff, text)
-	}
+	return defaults
 }

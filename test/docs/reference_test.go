@@ -116,7 +116,8 @@ func fieldReaders() map[string]string {
 	return map[string]string{
 		"spec.coldStartTimeoutFailoverRef.port": interceptor, "spec.coldStartTimeoutFailoverRef.portName": interceptor,
 		"spec.coldStartTimeoutFailoverRef.service": interceptor, "spec.coldStartTimeoutFailoverRef.timeoutSeconds": interceptor,
-		"spec.headers[].name": routes, "spec.headers[].value": routes, "spec.hosts": routes, "spec.pathPrefixes": routes,
+		"spec.headers[].name": routes, "spec.headers[].value": routes,
+		"spec.headers[].valueRegex": routes, "spec.headers[].valueWildcard": routes, "spec.hosts": routes, "spec.pathPrefixes": routes,
 		"spec.initialCooldownPeriod": none, "spec.scaledownPeriod": none, "spec.targetPendingRequests": none,
 		"spec.replicas.max": none, "spec.replicas.min": interceptor,
 		"spec.scaleTargetRef.apiVersion": "scaler; interceptor (status)", "spec.scaleTargetRef.kind": "scaler; interceptor (status)",

@@ -77,6 +77,15 @@ func TestRouting(t *testing.T) {
 		headed(object("exact", "headers.example.com"), httpv1alpha1.Header{Name: "X-Canary", Value: &one}),
 		headed(object("both", "headers.example.com"), httpv1alpha1.Header{Name: "X-Canary", Value: &one},
 			httpv1alpha1.Header{Name: "X-User", Value: &one}),
+		object("anything", "patterns.example.com"),
+		headed(object("wildcard", "patterns.example.com"), httpv1alpha1.Header{Name: "X-Agent", ValueWildcard: new("Curl*")}),
+		headed(object("release", "patterns.example.com"),
+			httpv1alpha1.Header{Name: "X-Release", ValueWildcard: new("rel.v?-*stable")}),
+		headed(object("star", "patterns.example.com"), httpv1alpha1.Header{Name: "X-Star", ValueWildcard: new("*")}),
+		headed(object("literal", "patterns.example.com"), httpv1alpha1.Header{Name: "X-Agent", Value: new("Curl/8")}),
+		headed(object("regex", "patterns.example.com"),
+			httpv1alpha1.Header{Name: "X-Agent", ValueRegex: new(`Go/[0-9]+(\.[0-9]+)*|Deno`)},
+			httpv1alpha1.Header{Name: "X-Environment", Value: new("Prod")}),
 	}
 	p := start(t, translated(t, newInputs(t, backends, objects...), translate.DefaultOptions()))
 	canary, user := http.Header{"X-Canary": {"1"}}, http.Header{"X-User": {"1"}}
@@ -121,6 +130,25 @@ func TestRouting(t *testing.T) {
 		{"http://headers.example.com/", http.Header{"X-Canary": {"2"}}, "present"},
 		{"http://headers.example.com/", canary, "exact"},
 		{"http://headers.example.com/", both, "both"},
+		{"http://patterns.example.com/", nil, "anything"},
+		{"http://patterns.example.com/", http.Header{"X-Agent": {"cURL/7.88"}}, "wildcard"},
+		{"http://patterns.example.com/", http.Header{"X-Agent": {"Curl"}}, "wildcard"},
+		{"http://patterns.example.com/", http.Header{"X-Agent": {"libcurl"}}, "anything"},
+		{"http://patterns.example.com/", http.Header{"X-Agent": {"Curl/8"}}, "literal"},
+		{"http://patterns.example.com/", http.Header{"X-Agent": {"curl/8"}}, "wildcard"},
+		{"http://patterns.example.com/", http.Header{"X-Release": {"REL.V2-alpha.STABLE"}}, "release"},
+		{"http://patterns.example.com/", http.Header{"X-Release": {"rel.v2-stable"}}, "release"},
+		{"http://patterns.example.com/", http.Header{"X-Release": {"relxv2-alpha.stable"}}, "anything"},
+		{"http://patterns.example.com/", http.Header{"X-Release": {"rel.v-stable"}}, "anything"},
+		{"http://patterns.example.com/", http.Header{"X-Release": {"rel.v2-stable.1"}}, "anything"},
+		{"http://patterns.example.com/", http.Header{"X-Star": {""}}, "star"},
+		{"http://patterns.example.com/", http.Header{"X-Star": {"any"}}, "star"},
+		{"http://patterns.example.com/", http.Header{"X-Agent": {"gO/1.26.0"}, "X-Environment": {"Prod"}}, "regex"},
+		{"http://patterns.example.com/", http.Header{"X-Agent": {"deno"}, "X-Environment": {"Prod"}}, "regex"},
+		{"http://patterns.example.com/", http.Header{"X-Agent": {"Go/1.26.0-x"}, "X-Environment": {"Prod"}}, "anything"},
+		{"http://patterns.example.com/", http.Header{"X-Agent": {"Go/1.26.0"}, "X-Environment": {"prod"}}, "anything"},
+		{"http://patterns.example.com/", http.Header{"X-Agent": {"Go/1.26.0"}}, "anything"},
+		{"http://patterns.example.com/", http.Header{"X-Environment": {"Prod"}}, "anything"},
 	} {
 		got := p.mustGet(t, c.target, c.header)
 		status := http.StatusOK
@@ -274,4 +302,39 @@ func openWebSocket(t *testing.T, address string) (net.Conn, *bufio.Reader) {
 		t.Fatalf("got %d, want 101", response.StatusCode)
 	}
 	return connection, reader
+}
+
+// TestHeaderPatternsAtTheLimit: Envoy accepts the largest patterns that the interceptor accepts.
+func TestHeaderPatternsAtTheLimit(t *testing.T) {
+	t.Parallel()
+	answering := startBackend(t, "largest")
+	object := kit.NewScaledObject(namespace, "largest", "largest", 1, "largest.example.com")
+	request := http.Header{}
+	for i, part := range []struct{ wildcard, regex, value string }{
+		{wildcard: "k", value: "K"}, {wildcard: "s", value: "S"}, {wildcard: "7", value: "7"}, {wildcard: "?", value: "x"},
+		{wildcard: "a*", value: "ab"}, {regex: "[a-ks-y]", value: "K"}, {regex: "(?:k|S)", value: "s"},
+		{regex: "(a+)*", value: "A"}, {regex: "[^k]?", value: "x"}, {regex: `\w`, value: "_"}, {regex: "a{2}", value: "aa"},
+	} {
+		header := httpv1alpha1.Header{Name: "X-" + string(rune('A'+i))}
+		repeat := func(count int) model.HeaderText {
+			if part.regex != "" {
+				header.ValueRegex = new(strings.Repeat(part.regex, count))
+			} else {
+				header.ValueWildcard = new(strings.Repeat(part.wildcard, count))
+			}
+			return model.HeaderText{Name: header.Name, Wildcard: header.ValueWildcard, Regex: header.ValueRegex}
+		}
+		count := 1
+		for err := error(nil); err == nil; count++ {
+			_, err = repeat(count + 1).Parse()
+		}
+		count--
+		repeat(count)
+		object.Spec.Headers = append(object.Spec.Headers, header)
+		request[header.Name] = []string{strings.Repeat(part.value, count)}
+	}
+	p := start(t, translated(t, newInputs(t, []*backend{answering}, object), translate.DefaultOptions()))
+	if got := p.mustGet(t, "http://largest.example.com/", request); got.seen.Backend != "largest" {
+		t.Errorf("%+v", got)
+	}
 }

@@ -1,6 +1,11 @@
 package refusals
 
-import httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+import (
+	"fmt"
+	"strings"
+
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+)
 
 // missingServices returns references of the spec to Services that do not exist or cannot be used there.
 func missingServices() []InvalidObject {
@@ -67,6 +72,28 @@ func invalidMatches() []InvalidObject {
 			Message: `spec.headers: "x-a" is a duplicate, because names are case-insensitive: ` +
 				`keep one, all headers must match`,
 		},
+		{
+			Name: "an invalid regular expression for a header", Patch: `{spec: {headers: [{name: X-A, valueRegex: "a("}]}}`,
+			Answers: "canary", Reason: httpv1alpha1.ReasonInvalidHeaders,
+			Message: `spec.headers[0] "X-A": not a header: valueRegex: not a regular expression that Envoy accepts: "a(": ` +
+				`missing closing ): correct it (RE2 syntax)`,
+		},
+		{
+			Name:    "a pattern for a header that is too large for Envoy",
+			Patch:   `{spec: {headers: [{name: X-A, valueRegex: "[a-z]{200}"}]}}`,
+			Answers: "canary", Reason: httpv1alpha1.ReasonInvalidHeaders,
+			Message: `spec.headers[0] "X-A": not a header: valueRegex: not a regular expression that Envoy accepts: ` +
+				`"[a-z]{200}": its RE2 program may have 209 instructions, and Envoy allows at most 100: shorten it, ` +
+				`repeat less often, or use exact or prefix`,
+		},
+		{
+			Name: "too many patterns for headers",
+			Patch: `{spec: {pathPrefixes: [` + manyPrefixes(129) +
+				`], headers: [{name: X-A, valueWildcard: a*}, {name: X-B, valueWildcard: b*}]}}`,
+			Answers: "canary", Reason: httpv1alpha1.ReasonInvalidHeaders,
+			Message: `spec.headers: 2 patterns in 129 routes (a host with a path prefix) exceed the limit of 256 patterns: ` +
+				`use value, or split the object`,
+		},
 	}
 }
 
@@ -92,4 +119,13 @@ func invalidValues() []InvalidObject {
 			Reason:  httpv1alpha1.ReasonInvalidSpec, Message: `spec.timeouts: time: invalid duration "soon": correct the value`,
 		},
 	}
+}
+
+// manyPrefixes returns different path prefixes as the elements of a YAML list.
+func manyPrefixes(count int) string {
+	var prefixes []string
+	for i := range count {
+		prefixes = append(prefixes, fmt.Sprintf("/%d", i))
+	}
+	return strings.Join(prefixes, ", ")
 }

@@ -64,8 +64,6 @@ const (
 	// above which KEDA adds proxies. It overrides the agent's flag, and "0" disables it. It has no effect without a
 	// maximum number of proxies.
 	AnnotationProxyTargetConnections = "http.kedify.io/proxy-target-connections"
-	// AnnotationProxyUnneeded is set on the Deployment of proxies that nothing needs any more. It contains the
-	// time since when (RFC 3339).
 	// AnnotationProxyUnneeded is set on the Deployment of proxies, and on a fallback Service, that nothing needs any more.
 	// It contains the time since when (RFC 3339).
 	AnnotationProxyUnneeded = "http.kedify.io/proxy-unneeded-since"

@@ -310,8 +310,11 @@ const (
 
 // Reasons of ConditionReady.
 const (
-	// ReasonServing means that the route is published to the proxies. It is the only reason with status True.
+	// ReasonServing means that the route is published to the proxies. Of the reasons with status True, it is the one of
+	// objects with a route.
 	ReasonServing = "Serving"
+	// ReasonUnrouted means that the object has no route, by AnnotationRouting. The status is True.
+	ReasonUnrouted = "Unrouted"
 	// ReasonNotAccepted means that ConditionAccepted is False; see that condition.
 	ReasonNotAccepted = "NotAccepted"
 	// ReasonPublishFailed means that the route could not be published; the last valid route stays active.

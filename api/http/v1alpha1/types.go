@@ -106,15 +106,29 @@ type HTTPScaledObjectSpec struct {
 }
 
 // Header is a condition on a request header.
+//
+// +kubebuilder:validation:XValidation:rule="[has(self.value), has(self.valueWildcard), has(self.valueRegex)].filter(isSet, isSet).size() < 2",message="set at most one of 'value', 'valueWildcard' and 'valueRegex'"
 type Header struct {
 	// Name is the header's name, in any letter case.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Name string `json:"name"`
-	// Value is the exact value of the header. If it is not set, the header only has to be present.
+	// Value is the exact value of the header. Without value, valueWildcard and valueRegex, the header only has to be
+	// present.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Value *string `json:"value,omitempty"`
+	// ValueWildcard is a pattern for the whole value of the header, in any letter case: "*" matches any characters, "?"
+	// one character.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	ValueWildcard *string `json:"valueWildcard,omitempty"`
+	// ValueRegex is a regular expression (RE2) for the whole value of the header, in any letter case.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	ValueRegex *string `json:"valueRegex,omitempty"`
 }
 
 // ScaleTargetRef references a workload and its Service, both in the namespace of the HTTPScaledObject.

@@ -90,13 +90,15 @@ func certificateOf(object *httpv1alpha1.HTTPScaledObject) Certificate {
 }
 
 // TargetOf returns the target of an HTTPScaledObject, and false if the object opts out. An object that the agent
-// did not create is wired only if it has annotation http.kedify.io/traffic-autowire. sharedNamespace is the namespace
+// did not create is wired only if it has annotation http.kedify.io/traffic-autowire. An unrouted object is not wired.
+// sharedNamespace is the namespace
 // whose proxies are the shared fleet.
 func TargetOf(object *httpv1alpha1.HTTPScaledObject, sharedNamespace string) (Target, bool) {
 	value, hasAnnotation := object.Annotations[httpv1alpha1.AnnotationTrafficAutowire]
 	// The valid entries of an invalid list count: trigger validation reports the others.
 	parsed, _ := trigger.Parse(map[string]string{trigger.KeyTrafficAutowire: value})
-	if object.DeletionTimestamp != nil || !hasAnnotation && !isManaged(object) || len(parsed.Autowire) == 0 {
+	if object.DeletionTimestamp != nil || httpv1alpha1.IsUnrouted(object) || !hasAnnotation && !isManaged(object) ||
+		len(parsed.Autowire) == 0 {
 		return Target{}, false
 	}
 	isIncomplete := object.Annotations[httpv1alpha1.AnnotationAutowireService] == "" && len(parsed.Autowire) > 1
@@ -119,6 +121,9 @@ func TargetOf(object *httpv1alpha1.HTTPScaledObject, sharedNamespace string) (Ta
 // RivalOf returns the part of a Target that decides which requests the proxies send to an HTTPScaledObject, whether or
 // not the object opts out, and its settings. sharedNamespace is the namespace whose proxies are the shared fleet.
 func RivalOf(object *httpv1alpha1.HTTPScaledObject, sharedNamespace string) Target {
+	if httpv1alpha1.IsUnrouted(object) {
+		return Target{Name: object.Name}
+	}
 	ref := object.Spec.ScaleTargetRef
 	isShared := object.Annotations[httpv1alpha1.AnnotationFleet] == httpv1alpha1.FleetShared
 	isSharedNamespace := object.Namespace == sharedNamespace

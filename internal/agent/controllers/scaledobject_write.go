@@ -109,8 +109,13 @@ func (r *ScaledObjectReconciler) removeSurplus(
 		return err
 	}
 	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(current)}
-	return r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, text), fieldOwner)
+	return r.Client.Patch(ctx, written, client.RawPatch(types.MergePatchType, text), fieldOwner, rejectUnknownFields)
 }
+
+// rejectUnknownFields makes a merge patch fail if the installed CustomResourceDefinition lacks one of its fields, as
+// server-side apply does. Otherwise the API server would drop the field: a condition on a header without its pattern
+// matches more requests.
+const rejectUnknownFields = client.FieldValidation(metav1.FieldValidationStrict)
 
 // applyPatch returns a server-side apply patch.
 func applyPatch(body fields) (client.Patch, error) {
@@ -160,14 +165,14 @@ func (r *ScaledObjectReconciler) convertTriggers(ctx context.Context, scaled *ap
 	switch {
 	case err == nil:
 		r.Events.Event(scaled, corev1.EventTypeNormal, httpv1alpha1.ReasonConverted,
-			"Converted triggers of type kedify-http to external-push")
+			"Converted triggers of type "+desired.UnconvertedTypes(scaled)+" to external-push")
 		return r.releaseTriggers(ctx, written)
 	case apierrors.IsConflict(err):
 	case isOutdated(ctx, r.APIReader, scaled):
 		return errOutdated
 	default:
 		r.warn(scaled, httpv1alpha1.ReasonWriteRejected,
-			"converting triggers of type kedify-http to external-push failed: "+err.Error())
+			"converting triggers of type "+desired.UnconvertedTypes(scaled)+" to external-push failed: "+err.Error())
 	}
 	return err
 }

@@ -41,10 +41,11 @@ func annotations(scaled *apis.ScaledObject, metadata map[string]string) map[stri
 	return out
 }
 
-// ownAnnotations returns the names of all annotations that annotations may return.
+// ownAnnotations returns the names of all annotations of the agent's part of an object: those that annotations may
+// return, and that of an unrouted object.
 func ownAnnotations() []string {
 	out := append(httpv1alpha1.PausingAnnotations(), httpv1alpha1.AnnotationSkipScaledObjectCreation,
-		httpv1alpha1.AnnotationAutowireService)
+		httpv1alpha1.AnnotationAutowireService, httpv1alpha1.AnnotationRouting)
 	for _, key := range annotationKeys() {
 		out = append(out, annotationName(key))
 	}

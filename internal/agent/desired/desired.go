@@ -186,6 +186,10 @@ func (w *Want) addProblem(reason string, advisory bool, format string, values ..
 func (w *Want) build(
 	scaled *apis.ScaledObject, rollout *apis.Rollout, managed managedTrigger, where string,
 ) {
+	if trigger.IsExternal(managed.trigger.Type, managed.trigger.Metadata) {
+		w.buildExternal(scaled, managed, where)
+		return
+	}
 	parsed, problems := trigger.Parse(managed.trigger.Metadata)
 	stable := stableService(scaled, rollout)
 	isInvalid := func(key string) bool {
@@ -208,12 +212,7 @@ func (w *Want) build(
 		w.alternates = alternatingServices(rollout)
 	}
 	w.incomplete = &httpv1alpha1.HTTPScaledObject{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: w.Name, Namespace: scaled.Namespace,
-			Labels:          map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent},
-			Annotations:     fallback.annotate(annotations(scaled, trigger.Accepted(managed.trigger.Metadata, problems))),
-			OwnerReferences: []metav1.OwnerReference{owner(scaled)},
-		},
+		ObjectMeta: w.metadata(scaled, trigger.Accepted(managed.trigger.Metadata, problems)),
 		Spec: httpv1alpha1.HTTPScaledObjectSpec{
 			Hosts: parsed.Hosts, PathPrefixes: parsed.PathPrefixes, Headers: headers(parsed.Headers),
 			ScaleTargetRef: withoutGuesses(w.guess, hasService, !parsed.IsPortGuess),
@@ -222,9 +221,20 @@ func (w *Want) build(
 			Timeouts:       timeouts(parsed),
 		},
 	}
+	w.incomplete.Annotations = fallback.annotate(w.incomplete.Annotations)
 	if !w.hasErrors() {
 		w.Object = w.incomplete.DeepCopy()
 		w.Object.Spec.ScaleTargetRef = w.guess
+	}
+}
+
+// metadata returns the metadata of the object. accepted is the valid metadata of the trigger.
+func (w *Want) metadata(scaled *apis.ScaledObject, accepted map[string]string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: w.Name, Namespace: scaled.Namespace,
+		Labels:          map[string]string{httpv1alpha1.LabelManagedBy: httpv1alpha1.ManagedByAgent},
+		Annotations:     annotations(scaled, accepted),
+		OwnerReferences: []metav1.OwnerReference{owner(scaled)},
 	}
 }
 
@@ -380,7 +390,10 @@ func timeouts(parsed trigger.Trigger) *httpv1alpha1.Timeouts {
 func headers(conditions []trigger.Header) []httpv1alpha1.Header {
 	var out []httpv1alpha1.Header
 	for _, condition := range conditions {
-		out = append(out, httpv1alpha1.Header(condition))
+		out = append(out, httpv1alpha1.Header{
+			Name: condition.Name, Value: condition.Value,
+			ValueWildcard: condition.Wildcard, ValueRegex: condition.Regex,
+		})
 	}
 	return out
 }

@@ -19,6 +19,10 @@ import (
 // address is the scaler's address.
 const address = "scaler.keda:9090"
 
+// notEmbedded is the message about health checks with a host in their path.
+const notEmbedded = `not supported: the proxies answer the health checks of load balancers for every Host that no object ` +
+	`has, such as an IP address, with any path and with 200; remove it; ignored`
+
 // read reads an object.
 func read[T any](t *testing.T, text string) *T {
 	t.Helper()
@@ -110,8 +114,8 @@ func TestDesired(t *testing.T) {
 		}}}},
 		"published keys without support": {`[{type: kedify-http, metadata: {hosts: a.test, port: "80", trafficAutowire: gloo, healthcheckResponse: pathEmbeddedHost, healthcheckPathPrefix: /x}}]`, canary, []summary{{"shop", "shop-stable", []string{
 			`KeyIgnored: spec.triggers[0].metadata.trafficAutowire "gloo": "gloo": use a list of ingress, httproute, virtualservice, route, service, separated by commas, or false for none; false applies`,
-			`KeyIgnored: spec.triggers[0].metadata.healthcheckResponse "pathEmbeddedHost": use one of static, passthrough; ignored`,
-			`KeyIgnored: spec.triggers[0].metadata.healthcheckPathPrefix "/x": unknown key, ignored; remove it`,
+			`KeyIgnored: spec.triggers[0].metadata.healthcheckResponse "pathEmbeddedHost": ` + notEmbedded,
+			`KeyIgnored: spec.triggers[0].metadata.healthcheckPathPrefix "/x": ` + notEmbedded,
 		}}}},
 		"one invalid value of two": {`[{type: kedify-http, metadata: {hosts: a.test, port: "0"}}, ` + plain + `]`, canary, []summary{
 			{"shop", "", []string{`InvalidTrigger: spec.triggers[0].metadata.port "0": use a whole number from 1 to 65535, or portName for a name`}},

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
@@ -19,7 +20,7 @@ type Operation struct {
 	Value any `json:"value"`
 }
 
-// Convert returns the patch that changes triggers of type kedify-http to type external-push, with the keys that
+// Convert returns the patch that changes triggers of a user's type to type external-push, with the keys that
 // identify them, and nothing else. It is empty if no trigger needs it. The patch fits this version of the object
 // only, because it addresses triggers by index. old is the previous version, or nil: rewritten triggers keep the
 // names of their HTTPScaledObjects. address is the address of the agent's scaler.
@@ -30,7 +31,7 @@ func Convert(scaled, old *apis.ScaledObject, address string) []Operation {
 			continue
 		}
 		path := "/spec/triggers/" + strconv.Itoa(managed.index)
-		added := trigger.ConversionMetadata(managed.trigger.Metadata, address, managed.name)
+		added := trigger.ConversionMetadata(managed.trigger.Type, managed.trigger.Metadata, address, managed.name)
 		patch = append(patch, Operation{"replace", path + "/type", trigger.TypePush})
 		if managed.trigger.Metadata == nil {
 			patch = append(patch, Operation{"add", path + "/metadata", added})
@@ -41,4 +42,15 @@ func Convert(scaled, old *apis.ScaledObject, address string) []Operation {
 		}
 	}
 	return patch
+}
+
+// UnconvertedTypes returns the types of the triggers that Convert changes, for a message.
+func UnconvertedTypes(scaled *apis.ScaledObject) string {
+	var types []string
+	for _, candidate := range scaled.Spec.Triggers {
+		if trigger.IsUserType(candidate.Type) && !slices.Contains(types, candidate.Type) {
+			types = append(types, candidate.Type)
+		}
+	}
+	return strings.Join(types, " and ")
 }

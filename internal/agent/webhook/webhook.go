@@ -59,7 +59,8 @@ func (w webhook) Handle(_ context.Context, request admission.Request) admission.
 	}
 	if len(w.namespaces) > 0 && !slices.Contains(w.namespaces, request.Namespace) {
 		return admission.Allowed("").WithWarnings(fmt.Sprintf("spec.triggers: not converted, because the agent's "+
-			"--namespaces does not include %q: KEDA does not support type %s", request.Namespace, trigger.TypeHTTP))
+			"--namespaces does not include %q: KEDA supports neither type %s nor type %s", request.Namespace, trigger.TypeHTTP,
+			trigger.TypeEnvoyHTTP))
 	}
 	text, err := json.Marshal(patch)
 	if err != nil {
@@ -75,10 +76,13 @@ func (w webhook) Handle(_ context.Context, request admission.Request) admission.
 func warnings(scaled *apis.ScaledObject) []string {
 	var out []string
 	for i, candidate := range scaled.Spec.Triggers {
-		if candidate.Type != trigger.TypeHTTP {
+		if !trigger.IsUserType(candidate.Type) {
 			continue
 		}
 		_, problems := trigger.Parse(candidate.Metadata)
+		if trigger.IsExternal(candidate.Type, candidate.Metadata) {
+			_, problems = trigger.ParseExternal(candidate.Metadata)
+		}
 		for _, problem := range problems {
 			out = append(out, fmt.Sprintf("spec.triggers[%d].metadata.%s", i, problem))
 		}

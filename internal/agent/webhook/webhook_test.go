@@ -15,8 +15,8 @@ import (
 // watch, no HTTPScaledObject exists, so the scaler could not serve a converted trigger.
 func TestNamespaces(t *testing.T) {
 	t.Parallel()
-	const stays = `spec.triggers: not converted, because the agent's --namespaces does not include "team-c": KEDA does not support ` +
-		`type kedify-http`
+	const stays = `spec.triggers: not converted, because the agent's --namespaces does not include "team-c": KEDA supports ` +
+		`neither type kedify-http nor type kedify-envoy-http`
 	tests := map[string]struct {
 		namespaces []string
 		converts   bool

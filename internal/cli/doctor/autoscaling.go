@@ -133,7 +133,7 @@ func scaledObject(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 	for _, condition := range object.Status.Conditions {
 		isReady = isReady || condition.Type == "Ready" && condition.Status == string(corev1.ConditionTrue)
 		if condition.Type == "Ready" && condition.Status == string(corev1.ConditionFalse) &&
-			!hasUnconvertedTrigger(object) {
+			unconvertedType(object) == "" {
 			findings = append(findings, Finding{
 				Code: ScaledObjectNotReady, Severity: Error, Object: name, Field: "status.conditions[Ready]",
 				Message: fmt.Sprintf("%s: %s", condition.Reason, condition.Message),
@@ -142,10 +142,10 @@ func scaledObject(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 			})
 		}
 	}
-	if hasUnconvertedTrigger(object) && !isReady {
+	if unconvertedType(object) != "" && !isReady {
 		findings = append(findings, Finding{
 			Code: TriggerNotConverted, Severity: Error, Object: name, Field: "spec.triggers",
-			Message: "a trigger has type " + facts.TriggerType + ", which KEDA does not support by itself",
+			Message: "a trigger has type " + unconvertedType(object) + ", which KEDA does not support by itself",
 			Fix:     conversionFix(cluster),
 		})
 	}
@@ -158,14 +158,14 @@ func scaledObject(cluster *facts.Facts, object *facts.ScaledObject) []Finding {
 	return append(findings, autoscaler(cluster, object)...)
 }
 
-// hasUnconvertedTrigger reports whether a trigger has the type that only the agent supports.
-func hasUnconvertedTrigger(object *facts.ScaledObject) bool {
+// unconvertedType returns the first type of the triggers that only the agent supports, "" if there is none.
+func unconvertedType(object *facts.ScaledObject) string {
 	for _, trigger := range object.Spec.Triggers {
-		if trigger.Type == facts.TriggerType {
-			return true
+		if facts.IsUserType(trigger.Type) {
+			return trigger.Type
 		}
 	}
-	return false
+	return ""
 }
 
 // autoscaler reports conditions of the HorizontalPodAutoscaler of a ScaledObject that have been False for longer than

@@ -28,10 +28,11 @@ const (
 	AgentName = "kedify-http-agent"
 	// ScalerService is the Service at which KEDA reaches the scaler.
 	ScalerService = "keda-add-ons-http-external-scaler"
-	// TriggerType is the trigger type that users write. The agent's webhook converts it to PushType, which KEDA
-	// supports.
-	TriggerType = "kedify-http"
-	PushType    = "external-push"
+	// TriggerType and EnvoyTriggerType are the trigger types that users write. The agent's webhook converts them to
+	// PushType, which KEDA supports.
+	TriggerType      = "kedify-http"
+	EnvoyTriggerType = "kedify-envoy-http"
+	PushType         = "external-push"
 	// HTTPScaledObjectsCRD and ScaledObjectsCRD are CustomResourceDefinitions.
 	HTTPScaledObjectsCRD = httpv1alpha1.Resource + "." + httpv1alpha1.Group
 	ScaledObjectsCRD     = "scaledobjects.keda.sh"
@@ -196,7 +197,7 @@ func (f *Facts) ScaledByRequests() []*ScaledObject {
 	var all []*ScaledObject
 	for i := range f.ScaledObjects {
 		for _, trigger := range f.ScaledObjects[i].Spec.Triggers {
-			if trigger.Type == TriggerType || trigger.Type == PushType &&
+			if IsUserType(trigger.Type) || trigger.Type == PushType &&
 				strings.HasPrefix(trigger.Metadata["scalerAddress"], ScalerService+".") {
 				all = append(all, &f.ScaledObjects[i])
 				break
@@ -204,4 +205,9 @@ func (f *Facts) ScaledByRequests() []*ScaledObject {
 		}
 	}
 	return all
+}
+
+// IsUserType reports whether a type of triggers is one that only this project supports.
+func IsUserType(triggerType string) bool {
+	return triggerType == TriggerType || triggerType == EnvoyTriggerType
 }

@@ -103,7 +103,7 @@ func (f *Facts) RoutesOf(r *Rollout) map[RouteName]Route {
 }
 
 // ObjectsOf returns the existing HTTPScaledObjects of a Rollout: first the one that it references, then those of the
-// other triggers of the same ScaledObject. If the first one does not exist, the others are unknown. If the Rollout
+// other triggers of the same ScaledObject, without unrouted ones. If the first one does not exist, the others are unknown. If the Rollout
 // references an InterceptorRoute, it is the only one, see NewInterceptorRoute.
 func (f *Facts) ObjectsOf(r *Rollout) []*httpv1alpha1.HTTPScaledObject {
 	if r.InterceptorRoute != "" {
@@ -123,7 +123,7 @@ func (f *Facts) ObjectsOf(r *Rollout) []*httpv1alpha1.HTTPScaledObject {
 	for i := range f.HTTPScaledObjects {
 		other := &f.HTTPScaledObjects[i]
 		if scaled != "" && other.Namespace == r.Namespace && other.Name != r.Object &&
-			httpv1alpha1.ScaledObjectOf(other) == scaled {
+			httpv1alpha1.ScaledObjectOf(other) == scaled && !httpv1alpha1.IsUnrouted(other) {
 			all = append(all, other)
 		}
 	}

@@ -252,8 +252,11 @@ func sizeOf(object *httpv1alpha1.HTTPScaledObject) int {
 func sizeOfRule(rule httpv1alpha1.Rule) int {
 	size := sizeOfTexts(rule.Hosts) + sizeOfTexts(rule.PathPrefixes)
 	for _, header := range rule.Headers {
-		if size += 2*textBytes + len(header.Name); header.Value != nil {
-			size += len(*header.Value)
+		size += 2*textBytes + len(header.Name)
+		for _, value := range []*string{header.Value, header.ValueWildcard, header.ValueRegex} {
+			if value != nil {
+				size += len(*value)
+			}
 		}
 	}
 	return size

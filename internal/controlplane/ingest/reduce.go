@@ -83,7 +83,7 @@ func observedAnnotations() []string {
 		httpv1alpha1.AnnotationAutowireSettings,
 		httpv1alpha1.AnnotationRequestTimeout, httpv1alpha1.AnnotationIdleTimeout,
 		httpv1alpha1.AnnotationStaticResponses, httpv1alpha1.AnnotationPlaceholderResponse,
-		httpv1alpha1.AnnotationFleet, httpv1alpha1.AnnotationAllowedNamespaces,
+		httpv1alpha1.AnnotationFleet, httpv1alpha1.AnnotationAllowedNamespaces, httpv1alpha1.AnnotationRouting,
 		httpv1alpha1.AnnotationExternalProxyMetricKey, httpv1alpha1.AnnotationExternalProxySources,
 		httpv1alpha1.AnnotationTLSSecretName)
 }

@@ -21,6 +21,9 @@ const (
 	MaxRoutes = 1024
 	// MaxHeaders is the maximum number of spec.headers.
 	MaxHeaders = 16
+	// MaxPatterns is the maximum number of patterns for header values in all routes of a rule: the number of its routes
+	// times that of its patterns. Envoy stores each, and for a request it may evaluate all of the request's host.
+	MaxPatterns = 256
 )
 
 // matchesOf returns the Matches of an object in a fleet, sorted and without duplicates, and the issues. If a rule is

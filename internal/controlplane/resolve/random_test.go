@@ -69,6 +69,11 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		}
 		if random.IntN(3) == 0 {
 			object.Spec.Headers = []httpv1alpha1.Header{{Name: pick("x", "X", "y", "b d")}}
+			if text := pick("", "a*", "A**", "(a"); text != "" && random.IntN(2) == 0 {
+				object.Spec.Headers[0].ValueWildcard = &text
+			} else if text != "" {
+				object.Spec.Headers[0].ValueRegex = &text
+			}
 		}
 		if random.IntN(4) == 0 {
 			object.Spec.Converted = randomRules(random, object.Spec, pick)
@@ -123,6 +128,9 @@ func randomInputs(random *rand.Rand) resolve.Inputs {
 		}
 		if random.IntN(3) == 0 {
 			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationAllowedNamespaces, pick("*", "a", "b, z", "z,-"))
+		}
+		if random.IntN(8) == 0 {
+			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationRouting, pick(httpv1alpha1.RoutingNone, "all"))
 		}
 		if random.IntN(8) == 0 {
 			object.Spec = httpv1alpha1.HTTPScaledObjectSpec{OmittedBytes: 1 << 20, OmittedHosts: random.IntN(3)}

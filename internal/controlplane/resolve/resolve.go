@@ -58,6 +58,7 @@ func (w Inputs) Endpoints(routes []model.Route) map[model.ServicePort]model.Endp
 //   - Invalid static responses leave the published ones active, if any. So does a ConfigMap with a body that was not read
 //     yet.
 //   - An invalid failover Service leaves the published one active, if any. So does an invalid timeout in an annotation.
+//   - An object with annotation routing: none has no route and owns no host.
 //   - A spec that cannot be parsed is ignored completely: the published Routes stay active, and an object without
 //     published Routes is not served.
 //   - Published Routes of a deleted object of the same name do not count.
@@ -191,6 +192,9 @@ func resolveObject(
 	object *httpv1alpha1.HTTPScaledObject, options objectOptions, lookup serviceLookup, published []model.Route,
 ) resolvedObject {
 	by := ownerOf(object)
+	if httpv1alpha1.IsUnrouted(object) {
+		return resolvedObject{claimant: claimant{object: by.key, created: object.CreationTimestamp.UTC()}}
+	}
 	allowed, issues := delegationOf(object)
 	resolved := resolvedObject{claimant: claimant{
 		object: by.key, created: object.CreationTimestamp.UTC(), allowed: allowed, isConverted: object.Spec.Converted != nil,

@@ -67,6 +67,11 @@ func (r rule) matches(isShared bool, previous []model.Match) ([]model.Match, []i
 				r.hostsField, r.prefixesField, len(hosts), len(prefixes), MaxRoutes),
 		})
 	}
+	if count := len(hosts) * len(prefixes) * model.CountPatterns(headers); count > MaxPatterns {
+		return previous, append(issues, issue{httpv1alpha1.ReasonInvalidHeaders, fmt.Sprintf(
+			"%s: %d patterns in %d routes (a host with a path prefix) exceed the limit of %d patterns: use value, or split "+
+				"the object", r.headersField, model.CountPatterns(headers), len(hosts)*len(prefixes), MaxPatterns)})
+	}
 	valid := combine(hosts, prefixes, headers)
 	if len(issues) == 0 || len(previous) == 0 {
 		return valid, issues
@@ -128,7 +133,9 @@ func (r rule) parseHeaders() ([]model.Header, []issue) {
 		issues  []issue
 	)
 	for i, condition := range r.Headers {
-		header, err := model.ParseHeader(condition.Name, condition.Value)
+		header, err := model.HeaderText{
+			Name: condition.Name, Value: condition.Value, Wildcard: condition.ValueWildcard, Regex: condition.ValueRegex,
+		}.Parse()
 		if err != nil {
 			issues = append(issues, issue{reason, fmt.Sprintf("%s[%d] %.80q: %v", r.headersField, i, condition.Name, err)})
 			continue

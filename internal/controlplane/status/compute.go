@@ -53,6 +53,10 @@ func Compute(
 	all := []metav1.Condition{
 		accepted(outcome), readiness, programmed(outcome, acks, interceptorroute.IsConverted(object)),
 	}
+	if httpv1alpha1.IsUnrouted(object) && outcome.IsAccepted() {
+		all = unrouted()
+		meta.RemoveStatusCondition(&status.Conditions, httpv1alpha1.ConditionProgrammed)
+	}
 	// These exist only while they are False, or after they were.
 	optional := []metav1.Condition{
 		scalingMetric(object), externalSources(object), scalingFields(object), envoySettings(outcome.EnvoySettings),
@@ -138,6 +142,16 @@ func ready(outcome ingest.Outcome, acks Acks) metav1.Condition {
 		return met(kind, httpv1alpha1.ReasonServing, noProxy)
 	default:
 		return met(kind, httpv1alpha1.ReasonServing, "The route is published to the proxies.")
+	}
+}
+
+// unrouted returns the conditions of an object to which no request is routed. No proxy has to acknowledge it.
+func unrouted() []metav1.Condition {
+	const message = "No request is routed to the object, because of its annotation " + httpv1alpha1.AnnotationRouting +
+		"; those that external proxies report are its demand."
+	return []metav1.Condition{
+		met(httpv1alpha1.ConditionAccepted, httpv1alpha1.ReasonAccepted, message),
+		met(httpv1alpha1.ConditionReady, httpv1alpha1.ReasonUnrouted, message),
 	}
 }
 

@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"strings"
 	"testing"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -19,12 +20,19 @@ func FuzzScaledObject(f *testing.F) {
 		"[{statusCode: 99}]", "{headers: {'a:b': \"\\r\\n\"}}")
 	f.Add("*", "", "X", "\r\n", "canary", int32(65616), "http", "", "{cookie: {path: \"/;\"}}", "{header: host}",
 		"[{bodies: [{body: x, contentType: text/html}, {body: y}], headers: {a: '%A%'}}]", "redirect: /%25?a=%")
+	f.Add("shop.example.com", "/", "x", "*:a?*", "stable", int32(80), "", "", "", "", "", "")
+	f.Add("shop.example.com", "/", "x", "/:(a|b)+", "stable", int32(80), "", "", "", "", "", "")
 	f.Fuzz(func(t *testing.T, host, prefix, header, value, service string, port int32,
 		portName, annotation, stickiness, session, static, placeholder string,
 	) {
 		object := kit.NewScaledObject("apps", "fuzzed", service, 1, host)
 		object.Spec.PathPrefixes = []string{prefix}
 		object.Spec.Headers = []httpv1alpha1.Header{{Name: header, Value: &value}}
+		if wildcard, isPattern := strings.CutPrefix(value, "*:"); isPattern {
+			object.Spec.Headers[0] = httpv1alpha1.Header{Name: header, ValueWildcard: &wildcard}
+		} else if regex, isPattern := strings.CutPrefix(value, "/:"); isPattern {
+			object.Spec.Headers[0] = httpv1alpha1.Header{Name: header, ValueRegex: &regex}
+		}
 		object.Spec.ScaleTargetRef.Port, object.Spec.ScaleTargetRef.PortName = port, portName
 		if annotation != "" {
 			object = kit.WithAnnotation(object, httpv1alpha1.AnnotationWeightedBackends, annotation)

@@ -9,7 +9,6 @@ import (
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	previoushostsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/retry/host/previous_hosts/v3"
-	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -94,17 +93,23 @@ func routeMatch(match model.Match) *routev3.RouteMatch {
 		translated.PathSpecifier = &routev3.RouteMatch_PathSeparatedPrefix{PathSeparatedPrefix: match.PathPrefix}
 	}
 	for _, header := range match.Headers {
-		matcher := &routev3.HeaderMatcher{Name: header.Name}
-		if header.Any {
-			matcher.HeaderMatchSpecifier = &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}
-		} else {
-			matcher.HeaderMatchSpecifier = &routev3.HeaderMatcher_StringMatch{StringMatch: &matcherv3.StringMatcher{
-				MatchPattern: &matcherv3.StringMatcher_Exact{Exact: header.Value},
-			}}
-		}
-		translated.Headers = append(translated.Headers, matcher)
+		translated.Headers = append(translated.Headers, conditionOn(header))
 	}
 	return translated
+}
+
+// conditionOn translates a condition on a header.
+func conditionOn(header model.Header) *routev3.HeaderMatcher {
+	if expression := header.Expression(); expression != "" {
+		return regexHeader(header.Name, expression)
+	}
+	matcher := &routev3.HeaderMatcher{Name: header.Name}
+	if header.Any {
+		matcher.HeaderMatchSpecifier = &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}
+	} else {
+		matcher.HeaderMatchSpecifier = &routev3.HeaderMatcher_StringMatch{StringMatch: exactString(header.Value)}
+	}
+	return matcher
 }
 
 // routeAction routes to one cluster, or to several by their effective weights. Clusters of weight 0 stay in the list

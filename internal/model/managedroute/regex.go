@@ -14,6 +14,9 @@ const MaxProgram = 100
 // WithQuery converts a regular expression for a path to one for path and query together.
 func WithQuery(path string) string { return "(?:" + path + `)(?:\?.*)?` }
 
+// IgnoringCase converts a regular expression to one that ignores the case of ASCII letters.
+func IgnoringCase(text string) string { return "(?i:" + text + ")" }
+
 // ValidateRegex checks that a regular expression is valid in RE2 and not too large. It always checks the larger
 // expression that WithQuery returns. The error wraps ErrRegex.
 //

@@ -28,6 +28,7 @@ type object struct {
 	hasStickiness       bool
 	owner               string // weighted-backends-owner
 	hasOwner            bool
+	isUnrouted          bool // no request is routed to the object, so it has no weights
 
 	notServed string // why the interceptor does not serve the object, "" unless an HTTPScaledObject has its name
 
@@ -86,7 +87,7 @@ func parseObject(document []byte) (*object, error) {
 	}
 	live := newObject(from.ObjectMeta)
 	live.service, live.scaledObject = from.Spec.ScaleTargetRef.Service, httpv1alpha1.ScaledObjectOf(&from)
-	live.report = httpv1alpha1.StatusOf(&from).DataPlane
+	live.report, live.isUnrouted = httpv1alpha1.StatusOf(&from).DataPlane, httpv1alpha1.IsUnrouted(&from)
 	return live, nil
 }
 

@@ -13,6 +13,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
+// errUnrouted means that no request is routed to an object, so a canary has nothing to split.
+var errUnrouted = errors.New("no request is routed to the object")
+
 // errOwned means that another Rollout owns the weights of an object.
 var errOwned = errors.New("another Rollout already sets its weights")
 

@@ -17,7 +17,7 @@ import (
 var errListForbidden = errors.New("listing HTTPScaledObjects is forbidden")
 
 // objectsOf returns the names of the HTTPScaledObjects that split the Rollout's traffic: first the configured one, then
-// those of the other triggers of the same ScaledObject. listForbidden is true if the latter are unknown, because the
+// those of the other triggers of the same ScaledObject, without unrouted ones. listForbidden is true if the latter are unknown, because the
 // ServiceAccount may not list.
 //
 // If the configured object is missing, its ScaledObject is unknown. The others are then those of any ScaledObject that
@@ -36,7 +36,7 @@ func (c *Client) objectsOf(
 	}
 	names = []types.NamespacedName{configured}
 	for _, other := range others {
-		if other.name != configured && other.scaledObject != "" {
+		if other.name != configured && other.scaledObject != "" && !other.isUnrouted {
 			names = append(names, other.name)
 		}
 	}

@@ -71,8 +71,15 @@ func (t *target) Plan(ctx context.Context, live *object) (engine.Change, error) 
 	if err := t.checkOwner(ctx, live); err != nil {
 		return engine.Change{}, err
 	}
-	if err := t.desired.stickinessProblem(); err != nil && t.raises(live) {
-		return engine.Change{}, err
+	if t.raises(live) {
+		if live.isUnrouted {
+			return engine.Change{}, fmt.Errorf("%w: HTTPScaledObject %s: annotation %s: %s: name the object of a trigger of "+
+				"type kedify-http in httpScaledObjectName", errUnrouted, live.name, httpv1alpha1.AnnotationRouting,
+				httpv1alpha1.RoutingNone)
+		}
+		if err := t.desired.stickinessProblem(); err != nil {
+			return engine.Change{}, err
+		}
 	}
 	ownerMark, warnings := t.desired.ownerMark(live), t.warnings(live)
 	if t.desired.matches(live) && live.owner == ownerMark {

@@ -334,3 +334,42 @@ func TestSecondRolloutOfTheSameTriggersIsAnError(t *testing.T) {
 		})
 	}
 }
+
+// TestUnroutedTriggers: the object of a trigger of type kedify-envoy-http has no weights, and delays no step. If the
+// Rollout names it, a weight is an error, and the end of a canary is none.
+func TestUnroutedTriggers(t *testing.T) {
+	t.Parallel()
+	unrouted := ofTrigger("web", "web-envoy", map[string]string{httpv1alpha1.AnnotationRouting: httpv1alpha1.RoutingNone})
+	for watched, connect := range map[string]func(*testing.T, *routertest.APIServer) *httpso.Router{
+		"watched": watching, "read": reading,
+	} {
+		t.Run(watched, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				api := routertest.NewInMemory(t, ofTrigger("web", "web", nil), unrouted)
+				ready(api, "web-stable", "10.0.0.1")
+				router := connect(t, api)
+				for _, call := range []play{weigh(20), verify(20)} {
+					if err := call(t, router, weighing(0)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if set := annotations(api.Object("shop", "web-envoy")); set[httpv1alpha1.AnnotationWeightedBackends] != "" {
+					t.Errorf("the unrouted object has %v", set)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		named := unrouted.DeepCopy()
+		named.Name = "web"
+		router := newRouter(routertest.NewInMemory(t, named))
+		err := weigh(20)(t, router, weighing(0))
+		if err == nil || !strings.Contains(err.Error(), "no request is routed to the object") {
+			t.Errorf("a weight: %v", err)
+		}
+		if err := weigh(0)(t, router, weighing(0)); err != nil {
+			t.Errorf("the end: %v", err)
+		}
+	})
+}

@@ -19,7 +19,8 @@ const (
 	LabelValue = "true"
 )
 
-// Keys of the ConfigMap's data. The names are those of Kedify's chart (interceptor.coldStartWaitingPage).
+// Keys of the ConfigMap's data. The names are those of Kedify's chart (interceptor.coldStartWaitingPage). Each has another
+// name, that of the ConfigMaps of Kedify's samples (see otherNames).
 const (
 	// KeyBody is the HTML page. It is required.
 	KeyBody = "body"
@@ -68,30 +69,52 @@ const standard = `<!doctype html>
 // invalid key and the fix.
 func Parse(data map[string]string) (Page, error) {
 	page := Default()
-	page.Body = data[KeyBody]
+	key, body, _ := lookup(data, KeyBody)
+	page.Body = body
 	switch {
 	case page.Body == "":
-		return Page{}, fmt.Errorf("%w %q: missing or empty: set it to the HTML page", errKey, KeyBody)
+		return Page{}, fmt.Errorf("%w %q: missing or empty: set it to the HTML page", errKey, key)
 	case len(page.Body) > MaxBody:
 		return Page{}, fmt.Errorf("%w %q: %d bytes exceed the limit of %d: make the page smaller, "+
-			"or load its resources from elsewhere", errKey, KeyBody, len(page.Body), MaxBody)
+			"or load its resources from elsewhere", errKey, key, len(page.Body), MaxBody)
 	}
-	if text, ok := data[KeyStatus]; ok {
+	if key, text, ok := lookup(data, KeyStatus); ok {
 		status, err := strconv.ParseInt(text, 10, 32)
 		if page.Status = int32(status); err != nil || status < 200 || status > 599 {
 			return Page{}, fmt.Errorf(
-				"%w %q: invalid value %s: use a number from 200 to 599, such as \"503\"", errKey, KeyStatus, shown(text),
+				"%w %q: invalid value %s: use a number from 200 to 599, such as \"503\"", errKey, key, shown(text),
 			)
 		}
 	}
-	if text, ok := data[KeyRetryAfter]; ok {
+	if key, text, ok := lookup(data, KeyRetryAfter); ok {
 		after, err := retryAfter(text)
 		if err != nil {
-			return Page{}, err
+			return Page{}, fmt.Errorf("%w %q: %w", errKey, key, err)
 		}
 		page.RetryAfter = after
 	}
 	return page, nil
+}
+
+// otherNames returns the names of the keys in the ConfigMaps of Kedify's samples
+// (https://github.com/kedify/examples/tree/main/samples/http-scaler-with-gloo).
+func otherNames() map[string]string {
+	return map[string]string{
+		KeyBody: "coldStartWaitingPageBody", KeyStatus: "coldStartWaitingPageStatusCode",
+		KeyRetryAfter: "coldStartWaitingPageRetryAfter",
+	}
+}
+
+// lookup returns the value of a key, or of its other name if only that exists, and the name that it used.
+func lookup(data map[string]string, key string) (name, value string, ok bool) {
+	if value, ok = data[key]; ok {
+		return key, value, true
+	}
+	other := otherNames()[key]
+	if value, ok = data[other]; ok {
+		return other, value, true
+	}
+	return key, "", false
 }
 
 // errKey is the prefix of the errors of Parse.
@@ -104,10 +127,7 @@ func retryAfter(text string) (time.Duration, error) {
 		after, err = time.Duration(seconds)*time.Second, nil
 	}
 	if err != nil || after < time.Second || after > MaxRetryAfter {
-		return 0, fmt.Errorf(
-			"%w %q: invalid value %s: use a duration from 1s to %v, such as \"10s\"", errKey, KeyRetryAfter, shown(text),
-			MaxRetryAfter,
-		)
+		return 0, fmt.Errorf("invalid value %s: use a duration from 1s to %v, such as \"10s\"", shown(text), MaxRetryAfter)
 	}
 	return after.Truncate(time.Second), nil
 }

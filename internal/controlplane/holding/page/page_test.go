@@ -34,6 +34,21 @@ func TestParse(t *testing.T) {
 			data: map[string]string{"body": hello, "retryAfter": "60"},
 			want: page.Page{Body: hello, Status: 503, RetryAfter: time.Minute},
 		},
+		"the names of the samples": {
+			data: map[string]string{
+				"coldStartWaitingPageBody": hello, "coldStartWaitingPageStatusCode": "202",
+				"coldStartWaitingPageRetryAfter": "10s",
+			},
+			want: page.Page{Body: hello, Status: 202, RetryAfter: 10 * time.Second},
+		},
+		"both names": {
+			data: map[string]string{"body": hello, "coldStartWaitingPageBody": "no"},
+			want: page.Page{Body: hello, Status: 503, RetryAfter: 3 * time.Second},
+		},
+		"an invalid status below the other name": {
+			data: map[string]string{"body": hello, "coldStartWaitingPageStatusCode": "busy"},
+			err:  `key "coldStartWaitingPageStatusCode": invalid value "busy": use a number from 200 to 599, such as "503"`,
+		},
 		"no body": {err: `key "body": missing or empty: set it to the HTML page`},
 		"an empty page": {
 			data: map[string]string{"body": ""}, err: `key "body": missing or empty: set it to the HTML page`,

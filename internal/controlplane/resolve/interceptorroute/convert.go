@@ -66,7 +66,7 @@ func ruleOf(from httpv1beta1.RoutingRule) httpv1alpha1.Rule {
 		rule.PathPrefixes = append(rule.PathPrefixes, "/"+strings.TrimLeft(path.Value, "/"))
 	}
 	for _, header := range from.Headers {
-		rule.Headers = append(rule.Headers, httpv1alpha1.Header(header))
+		rule.Headers = append(rule.Headers, httpv1alpha1.Header{Name: header.Name, Value: header.Value})
 	}
 	return rule
 }
