@@ -180,5 +180,5 @@ func unknown(key model.Key, absent []string, reasons ...string) error {
 	if len(absent) > 0 {
 		reasons = append(reasons, "no report from interceptor "+strings.Join(absent, ", "))
 	}
-	return fmt.Errorf("HTTPScaledObject %s: %w: %s", key, ErrUnknown, strings.Join(reasons, "; "))
+	return fmt.Errorf("%s: %w: %s", key, ErrUnknown, strings.Join(reasons, "; "))
 }
