@@ -51,15 +51,17 @@ test-routes: tools-cluster ## [root, 6 min] measure header routes, mirror routes
 # The version of KEDA, such as 2.20.2, for test-keda and test-autoscaling. The first build takes 15 minutes.
 KEDA ?=
 AUTOSCALING ?= Guide|Idle|Targets
+# Which tests of test-keda: TestKEDA or TestInterceptorRoute; without a value all, and the kills.
+KEDA_TESTS ?=
 
 .PHONY: test-autoscaling
 test-autoscaling: tools-cluster ## [root, 15 min] scale every kind of target by its requests with KEDA, and a canary without requests (AUTOSCALING=Targets)
 	$(call suite,autoscaling,60m,KEDA=$(KEDA),$(AUTOSCALING),-test.parallel=3)
 
 .PHONY: test-keda
-test-keda: tools-cluster ## [root, 8 min] scale a workload by the scaler's reports to KEDA, and kill each component under load (KEDA=2.18.3, 2.20.2, 2.21.0)
-	$(call suite,keda,60m,KEDA=$(KEDA))
-	$(call suite,autoscaling,60m,KEDA=$(KEDA),Kill)
+test-keda: tools-cluster ## [root, 15 min] scale a workload by the scaler's reports to KEDA, scale and canary by InterceptorRoutes, and kill each component under load (KEDA=2.18.3, 2.20.2, 2.21.0, KEDA_TESTS=TestInterceptorRoute)
+	$(call suite,keda,60m,KEDA=$(KEDA),$(KEDA_TESTS),-test.parallel=3)
+	$(if $(KEDA_TESTS),,$(call suite,autoscaling,60m,KEDA=$(KEDA),Kill))
 
 .PHONY: test-install
 test-install: tools-cluster snapshot $(HELM) ## [root, 8 min] install a snapshot by each method of docs/how-to/install.md, and uninstall it (CHART= is argo-helm's chart)

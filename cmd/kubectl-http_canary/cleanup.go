@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/cleanup"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
@@ -48,8 +49,8 @@ func newCleanup(conn *connection) *cobra.Command {
 		Use:   "cleanup",
 		Short: "Find and remove what deleted or changed Rollouts left behind",
 		Long: `cleanup finds weights and routes that deleted Rollouts, or Rollouts that now reference other
-objects, left on HTTPScaledObjects and Gateway API routes. The controller does not call the router in these
-cases, so the traffic split stays active. It also finds objects of components that are no longer installed. It
+objects, left on HTTPScaledObjects, InterceptorRoutes and Gateway API routes. The controller does not call the
+router in these cases, so the traffic split stays active. It also finds objects of components that are no longer installed. It
 changes nothing without --apply.
 
 Each removal is one request that fails if the object has changed since it was read. Weights without an owner
@@ -205,9 +206,12 @@ func removalRequest(removal cleanup.Removal) (kube.Request, error) {
 		return deleteRequest(removal.Namespace, "api", "v1", "namespaces", removal.Namespace.Name.Name)
 	default:
 		body, err := json.Marshal(removal.Patch)
+		version, resource := httpv1alpha1.Version, httpv1alpha1.Resource
+		if removal.Kind == httpv1beta1.Kind {
+			version, resource = httpv1beta1.Version, httpv1beta1.Resource
+		}
 		path := []string{
-			"apis", httpv1alpha1.Group, httpv1alpha1.Version, "namespaces", removal.Object.Namespace,
-			httpv1alpha1.Resource, removal.Object.Name,
+			"apis", httpv1alpha1.Group, version, "namespaces", removal.Object.Namespace, resource, removal.Object.Name,
 		}
 		return kube.Request{
 			Verb: http.MethodPatch, Path: path, Query: query, ContentType: string(types.JSONPatchType),

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -62,6 +63,7 @@ type Cache[S State] struct {
 	index     map[string]map[types.NamespacedName]bool // the states by index key
 	changes   map[types.NamespacedName]chan struct{}   // closed at the next change of the object
 	open      bool                                     // whether the watch that follows a complete list is open
+	isAbsent  bool                                     // whether the API server last answered that it does not serve the resource
 	lastEvent time.Time                                // when the watch last delivered an event
 }
 
@@ -153,6 +155,14 @@ func (c *Cache[S]) Select(match func(S) bool) (states []S, current bool) {
 		}
 	}
 	return states, c.isCurrent()
+}
+
+// IsAbsent reports whether the API server answered the last list or watch that it does not serve the resource, so that
+// there are no objects: a CRD is not installed.
+func (c *Cache[S]) IsAbsent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.isAbsent
 }
 
 func (c *Cache[S]) isCurrent() bool { return c.open && time.Since(c.lastEvent) < maxSilence }
@@ -258,7 +268,7 @@ func (c *Cache[S]) notify(name types.NamespacedName) {
 func (c *Cache[S]) markAlive() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.open, c.lastEvent = true, time.Now()
+	c.open, c.isAbsent, c.lastEvent = true, false, time.Now()
 }
 
 // markClosed records that the watch has ended.
@@ -266,6 +276,13 @@ func (c *Cache[S]) markClosed() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.open = false
+}
+
+// markFailed records that a list or watch has failed.
+func (c *Cache[S]) markFailed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open, c.isAbsent = false, apierrors.IsNotFound(err)
 }
 
 // clear empties the cache.

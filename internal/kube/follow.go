@@ -68,7 +68,7 @@ func (c *Cache[S]) Follow(ctx context.Context, source Source[S], log *slog.Logge
 	for ctx.Err() == nil {
 		began := time.Now()
 		wasCurrent, err := c.follow(ctx, source)
-		c.markClosed()
+		c.markFailed(err)
 		if wasCurrent {
 			logged, denials = none, 0
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// ErrNoObject means that the HTTPScaledObject does not exist.
-var ErrNoObject = errors.New("HTTPScaledObject not found")
+// ErrNoObject means that neither an HTTPScaledObject nor an InterceptorRoute of the name exists.
+var ErrNoObject = errors.New("HTTPScaledObject or InterceptorRoute not found")
 
 // Reader returns the demand for HTTPScaledObjects. Its methods are safe for concurrent use.
 type Reader interface {

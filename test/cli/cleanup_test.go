@@ -50,6 +50,7 @@ func createLeftovers(t *testing.T) (snapshot func() map[string]any) {
 		for _, resource := range []string{
 			"argoproj.io/v1alpha1/namespaces/leftovers/rollouts",
 			"http.keda.sh/v1alpha1/namespaces/leftovers/httpscaledobjects",
+			"http.keda.sh/v1beta1/namespaces/leftovers/interceptorroutes",
 			"gateway.networking.k8s.io/v1/namespaces/leftovers/httproutes",
 		} {
 			if err := shared.admin.Delete().AbsPath("/apis/" + resource).Do(context.Background()).Error(); err != nil {
@@ -66,6 +67,7 @@ func createLeftovers(t *testing.T) (snapshot func() map[string]any) {
 		for _, name := range []string{"used", "of-deleted", "of-changed", "mark-alone", "by-hand", "reported"} {
 			all["object "+name] = plain(read(t, objectPath("leftovers", name)))
 		}
+		all["interceptor route"] = plain(read(t, "/apis/http.keda.sh/v1beta1/namespaces/leftovers/interceptorroutes/of-deleted"))
 		for _, name := range []string{"used", "of-deleted", "of-changed", "label-alone"} {
 			all["route "+name] = plain(read(t, routePath("leftovers", name)))
 		}
@@ -91,6 +93,7 @@ func TestCleanupRemovesOnlyLeftovers(t *testing.T) {
 		{Object: "HTTPScaledObject leftovers/of-changed", Kinds: []string{"Weights"}},
 		{Object: "HTTPScaledObject leftovers/of-deleted", Kinds: []string{"Weights"}},
 		{Object: "HTTPScaledObject leftovers/reported", Kinds: []string{"StatusAnnotation"}},
+		{Object: "InterceptorRoute leftovers/of-deleted", Kinds: []string{"Weights"}},
 	}
 	// The HTTPScaledObject of TestStatusAndSplitOfBothRouters has no owner annotation, but a Rollout references it.
 	got, code := cleanup(t)
@@ -129,8 +132,9 @@ func cleaned(before map[string]any) map[string]any {
 	const label = "rollouts.argoproj.io/gatewayapi-canary"
 	for object, removed := range map[string][]string{
 		"object of-deleted": {weights, mark}, "object of-changed": {weights, mark}, "object mark-alone": {mark},
-		"object reported":  {"http.kedify.io/status"},
-		"route of-deleted": {record}, "route of-changed": {record},
+		"object reported":   {"http.kedify.io/status"},
+		"interceptor route": {weights, mark},
+		"route of-deleted":  {record}, "route of-changed": {record},
 	} {
 		for _, name := range removed {
 			delete(part(object, "annotations"), name)

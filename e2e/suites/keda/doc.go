@@ -1,3 +1,4 @@
-// Package keda runs KEDA itself against the scaler and checks the number of replicas for the scaler's values. The test
-// sets the values as annotations; see test/annotatedscaler.
+// Package keda runs KEDA itself against the scaler and checks the number of replicas. TestKEDA sets the scaler's values
+// as annotations; see test/annotatedscaler. TestInterceptorRoute sends requests to apps with InterceptorRoutes, without
+// a substitute for any component.
 package keda

@@ -19,10 +19,10 @@ type Kind string
 
 // The kinds of leftovers. docs/reference/cli.md lists them.
 const (
-	// Weights are weights of an HTTPScaledObject with an owner annotation.
+	// Weights are weights of an HTTPScaledObject or InterceptorRoute with an owner annotation.
 	Weights Kind = "Weights"
-	// UnownedWeights are weights of an HTTPScaledObject without an owner annotation that no Rollout references. The
-	// published plugin and users write no owner annotation.
+	// UnownedWeights are weights of an object without an owner annotation that no Rollout references. The published plugin
+	// and users write no owner annotation.
 	UnownedWeights Kind = "UnownedWeights"
 	// OwnerAnnotation is an owner annotation without weights.
 	OwnerAnnotation Kind = "Mark"
@@ -60,7 +60,8 @@ type Leftover struct {
 // Removal is one request that removes leftovers. It fails if the object has changed since it was read. Exactly one of
 // Patch, Route, Lease, Uninstalled and Namespace is set.
 type Removal struct {
-	// Patch changes the HTTPScaledObject Object (RFC 6902).
+	// Patch changes the object of kind Kind, HTTPScaledObject or InterceptorRoute, with name Object (RFC 6902).
+	Kind   string
 	Object types.NamespacedName
 	Patch  []PatchOperation
 	// Route replaces the route. It contains the resource version that was read.
@@ -94,6 +95,9 @@ func Find(cluster *facts.Facts, namespace string) []Leftover {
 	var all []Leftover
 	for i := range cluster.HTTPScaledObjects {
 		all = append(all, f.checkObject(&cluster.HTTPScaledObjects[i])...)
+	}
+	for i := range cluster.InterceptorRoutes {
+		all = append(all, f.checkObject(&cluster.InterceptorRoutes[i])...)
 	}
 	for i := range cluster.Routes {
 		all = append(all, f.checkRoute(&cluster.Routes[i])...)
@@ -140,14 +144,15 @@ func (f *finder) staleReason(
 	}
 }
 
-// checkObject finds leftovers on an HTTPScaledObject.
+// checkObject finds leftovers on an HTTPScaledObject or an InterceptorRoute.
 func (f *finder) checkObject(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 	name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
 	mayReference := func(r *facts.Rollout) bool { return f.mayUseObject(r, object) }
 	weights, hasWeights := object.Annotations[httpv1alpha1.AnnotationWeightedBackends]
 	_, hasOwnerAnnotation := object.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
-	owner, isOwned := f.cluster.Owners[name]
-	leftover := Leftover{Object: fmt.Sprintf("%s %s", httpv1alpha1.Kind, name)}
+	owner, isOwned := f.cluster.OwnerOf(object)
+	kind := facts.KindOf(object)
+	leftover := Leftover{Object: fmt.Sprintf("%s %s", kind, name)}
 	var remove []string
 	switch reason, isStale := f.staleReason(owner.Rollout, mayReference); {
 	case isOwned && isStale && hasWeights:
@@ -178,8 +183,8 @@ func (f *finder) checkObject(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 		if leftover.Unowned { // --unowned applies to the weights only, so the annotation is a leftover of its own
 			annotation := Leftover{Object: leftover.Object, Kinds: []Kind{StatusAnnotation}, Message: message}
 			patch := removeAnnotations(object, []string{httpv1alpha1.AnnotationStatus})
-			annotation.Removal = Removal{Object: name, Patch: patch}
-			leftover.Removal = Removal{Object: name, Patch: removeAnnotations(object, remove)}
+			annotation.Removal = Removal{Kind: kind, Object: name, Patch: patch}
+			leftover.Removal = Removal{Kind: kind, Object: name, Patch: removeAnnotations(object, remove)}
 			return []Leftover{leftover, annotation}
 		}
 		leftover.Kinds, remove = append(leftover.Kinds, StatusAnnotation), append(remove, httpv1alpha1.AnnotationStatus)
@@ -188,20 +193,26 @@ func (f *finder) checkObject(object *httpv1alpha1.HTTPScaledObject) []Leftover {
 	if len(remove) == 0 {
 		return nil
 	}
-	leftover.Removal = Removal{Object: name, Patch: removeAnnotations(object, remove)}
+	leftover.Removal = Removal{Kind: kind, Object: name, Patch: removeAnnotations(object, remove)}
 	return []Leftover{leftover}
 }
 
-// mayUseObject reports whether a Rollout may split requests with an HTTPScaledObject: the Rollout references it, or
-// another HTTPScaledObject of the same ScaledObject. A Rollout that references a missing object, or whose configuration
-// is invalid, may use any object.
+// mayUseObject reports whether a Rollout may split requests with an HTTPScaledObject or an InterceptorRoute: the Rollout
+// references it, or another HTTPScaledObject of the same ScaledObject. A Rollout that references a missing
+// HTTPScaledObject may use any one, and a Rollout whose configuration is invalid any object.
 func (f *finder) mayUseObject(r *facts.Rollout, object *httpv1alpha1.HTTPScaledObject) bool {
-	if r.Namespace != object.Namespace || !r.Uses(facts.HTTPRouter) || r.InterceptorRoute != "" {
+	isRoute := object.Spec.Converted != nil
+	switch {
+	case r.Namespace != object.Namespace || !r.Uses(facts.HTTPRouter):
 		return false
+	case r.ObjectError != nil:
+		return true
+	case isRoute || r.InterceptorRoute != "":
+		return isRoute && r.InterceptorRoute == object.Name
 	}
 	others := f.cluster.ObjectsOf(r)
 	isReferenceMissing := len(others) == 0 && httpv1alpha1.ScaledObjectOf(object) != ""
-	return r.ObjectError != nil || r.Object == object.Name || isReferenceMissing ||
+	return r.Object == object.Name || isReferenceMissing ||
 		slices.ContainsFunc(others, func(o *httpv1alpha1.HTTPScaledObject) bool { return o.Name == object.Name })
 }
 
@@ -243,7 +254,8 @@ func (f *finder) checkLease() []Leftover {
 	hasReport := func(object httpv1alpha1.HTTPScaledObject) bool {
 		return httpv1alpha1.StatusOf(&object).DataPlane != nil
 	}
-	if slices.ContainsFunc(f.cluster.HTTPScaledObjects, hasReport) {
+	if slices.ContainsFunc(f.cluster.HTTPScaledObjects, hasReport) ||
+		slices.ContainsFunc(f.cluster.InterceptorRoutes, hasReport) {
 		leftover.Message += ": Rollouts wait for the reports of interceptors until it is marked as uninstalled"
 		leftover.Removal = Removal{Uninstalled: read}
 		if lease.IsUninstalled(live) {

@@ -88,6 +88,22 @@ func withScaledObjects(f *facts.Facts, web, api string) *facts.Facts {
 	return f
 }
 
+// asRoute turns the HTTPScaledObjects into InterceptorRoutes, with their owners.
+func asRoute(f *facts.Facts) *facts.Facts {
+	for i := range f.HTTPScaledObjects {
+		f.HTTPScaledObjects[i].Spec.Converted = &httpv1alpha1.ConvertedSpec{}
+	}
+	f.InterceptorRoutes, f.RouteOwners, f.HTTPScaledObjects, f.Owners = f.HTTPScaledObjects, f.Owners, nil, nil
+	return f
+}
+
+// routed returns a Rollout of namespace shop that references an InterceptorRoute.
+func routed(name, interceptorRoute string) facts.Rollout {
+	r := rollout(name, interceptorRoute, "")
+	r.Object, r.InterceptorRoute = "", interceptorRoute
+	return r
+}
+
 // withReport adds a report to the status of the HTTPScaledObject.
 func withReport(f *facts.Facts) *facts.Facts {
 	f.HTTPScaledObjects[0].Status.DataPlane = &httpv1alpha1.DataPlaneStatus{}
@@ -235,6 +251,41 @@ func TestFind(t *testing.T) {
 		},
 		{"an object without annotations", cluster(nil), "", nil},
 
+		{"an InterceptorRoute with weights of a deleted Rollout", asRoute(cluster(both)), "", []cleanup.Kind{cleanup.Weights}},
+		{
+			"an InterceptorRoute with weights of a Rollout that references it",
+			asRoute(cluster(both, routed("web", "web"))), "", nil,
+		},
+		{
+			"an InterceptorRoute with weights of a Rollout that references another one",
+			asRoute(cluster(both, routed("web", "other"))), "", []cleanup.Kind{cleanup.Weights},
+		},
+		{
+			"an InterceptorRoute with weights of a Rollout that references an HTTPScaledObject of its name",
+			asRoute(cluster(both, rollout("web", "web", ""))), "", []cleanup.Kind{cleanup.Weights},
+		},
+		{
+			"weights of a Rollout that references an InterceptorRoute of the object's name",
+			cluster(both, routed("web", "web")), "", []cleanup.Kind{cleanup.Weights},
+		},
+		{
+			"an InterceptorRoute with weights of a Rollout with an invalid configuration",
+			asRoute(cluster(both, broken(routed("web", "web")))), "", nil,
+		},
+		{
+			"an InterceptorRoute with an owner annotation without weights",
+			asRoute(cluster(map[string]string{mark: "shop/web uid-of-web"})), "", []cleanup.Kind{cleanup.OwnerAnnotation},
+		},
+		{
+			"an InterceptorRoute with weights without an owner", asRoute(cluster(map[string]string{weights: "[]"})), "",
+			[]cleanup.Kind{cleanup.UnownedWeights},
+		},
+		{
+			"an InterceptorRoute with weights without an owner, and a Rollout references it",
+			asRoute(cluster(map[string]string{weights: "[]"}, routed("api", "web"))), "", nil,
+		},
+		{"the report of an InterceptorRoute", asRoute(cluster(map[string]string{report: "{}"})), "", nil},
+
 		{
 			"a route of a deleted Rollout", withRoute(record, false), "",
 			[]cleanup.Kind{cleanup.Record, cleanup.ManagedRules, cleanup.Destinations},
@@ -316,6 +367,11 @@ func TestRemovalsHavePreconditions(t *testing.T) {
 	if diff := cmp.Diff(want, leftover[0].Removal.Patch); diff != "" {
 		t.Errorf("patch (-want +got):\n%s", diff)
 	}
+	leftover = cleanup.Find(asRoute(cluster(map[string]string{weights: "", mark: "shop/web uid-of-web"})), "")
+	if got := leftover[0]; got.Object != "InterceptorRoute shop/web" || got.Removal.Kind != "InterceptorRoute" ||
+		got.Removal.Object != (types.NamespacedName{Namespace: "shop", Name: "web"}) {
+		t.Errorf("the leftover of an InterceptorRoute: %+v", got)
+	}
 	for _, read := range []*cleanup.Precondition{
 		cleanup.Find(withLease(time.Hour, nil), "")[0].Removal.Lease,
 		cleanup.Find(reportedOn(withLease(time.Hour, nil)), "")[0].Removal.Uninstalled,
@@ -348,7 +404,7 @@ func TestEveryKindIsDocumented(t *testing.T) {
 		return all
 	}
 	declared := names(`Kind += "(\w+)"`, source)
-	if diff := cmp.Diff(declared, names("(?m)^\\| `(\\w+)` \\| (?:HTTPScaledObject|route|Lease|Namespace) \\|",
+	if diff := cmp.Diff(declared, names("(?m)^\\| `(\\w+)` \\| (?:HTTPScaledObject|HTTPScaledObject, InterceptorRoute|route|Lease|Namespace) \\|",
 		page)); diff != "" || len(declared) != 11 {
 		t.Errorf("kinds (-declared +documented):\n%s", diff)
 	}

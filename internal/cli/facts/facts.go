@@ -56,6 +56,7 @@ const (
 	Services          Resource = "Services"
 	EndpointSlices    Resource = "EndpointSlices"
 	HTTPScaledObjects Resource = "HTTPScaledObjects"
+	InterceptorRoutes Resource = "InterceptorRoutes"
 	Routes            Resource = "routes of the Gateway API"
 	ScaledObjects     Resource = "ScaledObjects"
 	Autoscalers       Resource = "HorizontalPodAutoscalers"
@@ -98,10 +99,13 @@ type Facts struct {
 	// ReadyEndpoints contains the number of ready endpoints of each Service.
 	ReadyEndpoints    map[types.NamespacedName]int
 	HTTPScaledObjects []httpv1alpha1.HTTPScaledObject
-	// InterceptorRoutes are the InterceptorRoutes, see NewInterceptorRoute. They are read only if a Rollout references one.
+	// InterceptorRoutes are the InterceptorRoutes, see NewInterceptorRoute. They are read only if a Rollout references one,
+	// and for cleanup.
 	InterceptorRoutes []httpv1alpha1.HTTPScaledObject
-	// Owners contains the owner of the weights of each HTTPScaledObject with an owner annotation.
-	Owners        map[types.NamespacedName]Owner
+	// Owners contains the owner of the weights of each HTTPScaledObject with an owner annotation, and RouteOwners that of
+	// each InterceptorRoute.
+	Owners, RouteOwners map[types.NamespacedName]Owner
+
 	Routes        []Route
 	ScaledObjects []ScaledObject
 	Autoscalers   []autoscalingv2.HorizontalPodAutoscaler

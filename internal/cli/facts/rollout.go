@@ -143,6 +143,17 @@ func NewInterceptorRoute(route *httpv1beta1.InterceptorRoute) httpv1alpha1.HTTPS
 	}
 }
 
+// OwnerOf returns the owner of the weights of an HTTPScaledObject or an InterceptorRoute; false if it has no valid owner
+// annotation.
+func (f *Facts) OwnerOf(object *httpv1alpha1.HTTPScaledObject) (Owner, bool) {
+	owners := f.Owners
+	if object.Spec.Converted != nil {
+		owners = f.RouteOwners
+	}
+	owner, isOwned := owners[types.NamespacedName{Namespace: object.Namespace, Name: object.Name}]
+	return owner, isOwned
+}
+
 // KindOf returns the kind of an object of ObjectsOf.
 func KindOf(object *httpv1alpha1.HTTPScaledObject) string {
 	if object.Spec.Converted != nil {

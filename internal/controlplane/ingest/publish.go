@@ -8,6 +8,7 @@ import (
 	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/interceptorroute"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/affinity"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/managedroute"
@@ -247,10 +248,18 @@ func (l *Loop) updateObject(
 			WeightedBackends: weightedBackendsOf(tracked), ManagedRoutes: managedroute.Format(first.Managed),
 			Stickiness: affinity.Format(first.Stickiness), SessionAffinity: affinity.Format(first.Affinity),
 			StableHashes: readyHashes(resolver.Service(stableServiceOf(tracked))), Page: state, WrittenAt: tracked.writtenAt,
-			TLS:           l.certificates.State(key),
+			TLS:           l.certificates.State(key, hostsField(tracked.object)),
 			EnvoySettings: l.envoySettings.errorFor(key.Namespace),
 		},
 	}
+}
+
+// hostsField returns the field with the hosts of an object.
+func hostsField(object *httpv1alpha1.HTTPScaledObject) string {
+	if interceptorroute.IsConverted(object) {
+		return "spec.rules"
+	}
+	return "spec.hosts"
 }
 
 // weightedBackendsOf returns the published traffic split, "" if all requests go to the object's own Service.

@@ -195,7 +195,7 @@ func sortedSet(texts []string) []string {
 
 // unknown returns the error for unknown demand for an object.
 func unknown(key model.Key, absent []string, reasons ...string) error {
-	return fmt.Errorf("HTTPScaledObject %s: %w", key, unknownBecause(absent, reasons))
+	return fmt.Errorf("%s: %w", key, unknownBecause(absent, reasons))
 }
 
 // unknownBecause returns ErrUnknown with its reasons.

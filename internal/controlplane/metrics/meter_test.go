@@ -19,7 +19,7 @@ func TestProxyLifecycle(t *testing.T) {
 		"a serving proxy without metrics makes the demand unknown": func(s *fixture) {
 			s.want(-1, "proxy apps/1 sends no metrics; proxy apps/2 sends no metrics")
 			s.run(20, "1")
-			s.want(-1, "HTTPScaledObject apps/shop: demand is unknown: proxy apps/2 sends no metrics")
+			s.want(-1, "apps/shop: demand is unknown: proxy apps/2 sends no metrics")
 			s.run(20, "1", "2")
 			s.want(20, "")
 		},
@@ -127,7 +127,7 @@ func TestConcurrencyNeedsOneFlush(t *testing.T) {
 	if err != nil || value.Amount() != 4 {
 		t.Errorf("%+v, %v; want 4 requests in flight", value, err)
 	}
-	const wantErr = "HTTPScaledObject apps/shop: demand is unknown: " +
+	const wantErr = "apps/shop: demand is unknown: " +
 		"proxy apps/1 has sent fewer than two flushes; proxy apps/2 has"
 	if got := value.RateError; !errors.Is(got, metrics.ErrUnknown) || !strings.HasPrefix(got.Error(), wantErr) {
 		t.Errorf("the rate after one flush: %v, want an error with %q", got, wantErr)
@@ -231,7 +231,7 @@ func TestOneExternalKeyInANamespace(t *testing.T) {
 		if got := s.meter.ExternalKeys()[key]; !slices.Equal(got, []model.Key{owner}) {
 			t.Errorf("the owners of the key are %s, want %s", got, owner)
 		}
-		const want = "belongs to HTTPScaledObject apps/shop"
+		const want = "belongs to apps/shop"
 		if _, err := s.rate(second); owner == shop && !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("the second object with the key: %v, want %q", err, want)
 		}

@@ -211,7 +211,7 @@ func (m *Meter) objectReport(at time.Duration, key model.Key, o *object, active 
 	if external := o.Spec.ExternalKey; external != "" {
 		out.Fleet = externalFleet(key.Namespace)
 		if owner, _ := m.ownerOfKey(key.Namespace, external); owner != key && o.SpecError == "" {
-			out.Problem = "external key " + external + " belongs to HTTPScaledObject " + owner.String()
+			out.Problem = "external key " + external + " belongs to " + owner.String()
 		}
 	}
 	m.addRates(&out, at, key, o)

@@ -153,7 +153,7 @@ func TestNamespaceLimits(t *testing.T) {
 		"one too many": {
 			options: resolve.Options{MaxObjects: 1},
 			objects: []*httpv1alpha1.HTTPScaledObject{object("x", 2, 1), object("y", 1, 1)},
-			over:    []string{"a/x"}, says: `namespace "a": the limit of 1 HTTPScaledObjects is reached`,
+			over:    []string{"a/x"}, says: `namespace "a": the limit of 1 HTTPScaledObjects and InterceptorRoutes is reached`,
 		},
 		"equal age": {
 			options: resolve.Options{MaxObjects: 1},

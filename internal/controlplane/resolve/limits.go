@@ -40,7 +40,7 @@ func (o Options) objectsOverLimits(objects []*httpv1alpha1.HTTPScaledObject) map
 		switch {
 		case o.MaxObjects > 0 && served == o.MaxObjects:
 			over[ownerOf(object).key] = limitIssue(object, fmt.Sprintf(
-				"the limit of %d HTTPScaledObjects is reached, and older objects take precedence",
+				"the limit of %d HTTPScaledObjects and InterceptorRoutes is reached, and older objects take precedence",
 				o.MaxObjects), "--max-objects-per-namespace")
 		case o.MaxHosts > 0 && hosts+hostCount > o.MaxHosts:
 			over[ownerOf(object).key] = limitIssue(object, fmt.Sprintf(
@@ -48,8 +48,8 @@ func (o Options) objectsOverLimits(objects []*httpv1alpha1.HTTPScaledObject) map
 				o.MaxHosts, hostCount), "--max-hosts-per-namespace")
 		case object.Spec.OmittedBytes > 0:
 			over[ownerOf(object).key] = limitIssue(object, fmt.Sprintf(
-				"the limit of %d MiB for all HTTPScaledObjects is exceeded with the %d KiB of this object, and older objects take "+
-					"precedence", o.MaxObjectBytes()>>20, object.Spec.OmittedBytes>>10), "--max-objects-per-namespace")
+				"the limit of %d MiB for all objects of kind %s is exceeded with the %d KiB of this object, and older objects "+
+					"take precedence", o.MaxObjectBytes()>>20, kindOf(object), object.Spec.OmittedBytes>>10), "--max-objects-per-namespace")
 			served, hosts = served+1, hosts+hostCount
 		default:
 			served, hosts = served+1, hosts+hostCount

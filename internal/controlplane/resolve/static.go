@@ -23,10 +23,6 @@ const (
 	defaultNamespaceStaticBytes = 8 << 20
 )
 
-// staticFields are the fields of issues about both annotations.
-const staticFields = "annotations " + httpv1alpha1.AnnotationStaticResponses + " and " +
-	httpv1alpha1.AnnotationPlaceholderResponse
-
 // errBody means that the ConfigMap of a body cannot be used.
 var errBody = errors.New("no body")
 
@@ -133,7 +129,7 @@ func staticOf(
 	if options.isOverStatic {
 		return staticResponses{}, []issue{{httpv1alpha1.ReasonInvalidStaticResponses, fmt.Sprintf(
 			"%s: namespace %q: the limit of %d KiB for the bodies of all static responses is exceeded, and older objects take "+
-				"precedence: use smaller bodies, fewer hosts or path prefixes, or another namespace", staticFields,
+				"precedence: use smaller bodies, fewer hosts or path prefixes, or another namespace", staticFields(object),
 			object.Namespace, options.maxStaticBytes()>>10)}}
 	}
 	var previous staticResponses
@@ -163,7 +159,8 @@ func staticOf(
 				err.Error(),
 		})
 	}
-	static, limitIssues := limitStatic(staticResponses{current, placeholder}, previous, matches, managed)
+	static, limitIssues := limitStatic(staticFields(object), staticResponses{current, placeholder}, previous, matches,
+		managed)
 	return static, append(issues, limitIssues...)
 }
 
@@ -176,32 +173,40 @@ func staticField(object *httpv1alpha1.HTTPScaledObject, annotation, field string
 	return "annotation " + annotation
 }
 
-// limitStatic returns the current static responses, or the previous ones with an issue if those exceed a limit, or none
-// if these do, too: the number of the object's Matches or of its header routes may have increased.
+// staticFields returns the fields of an issue about all static responses of an object.
+func staticFields(object *httpv1alpha1.HTTPScaledObject) string {
+	if object.Spec.Converted != nil {
+		return "spec.staticRoutes and spec.coldStart.placeholder.response"
+	}
+	return "annotations " + httpv1alpha1.AnnotationStaticResponses + " and " + httpv1alpha1.AnnotationPlaceholderResponse
+}
+
+// limitStatic returns the current static responses, or the previous ones with an issue about fields if those exceed a
+// limit, or none if these do, too: the number of the object's Matches or of its header routes may have increased.
 func limitStatic(
-	current, previous staticResponses, matches int, managed []managedroute.Route,
+	fields string, current, previous staticResponses, matches int, managed []managedroute.Route,
 ) (staticResponses, []issue) {
-	problem := current.limitProblem(matches, managed)
+	problem := current.limitProblem(fields, matches, managed)
 	if problem == "" {
 		return current, nil
 	}
 	issues := []issue{{httpv1alpha1.ReasonInvalidStaticResponses, problem}}
-	if previous.limitProblem(matches, managed) == "" {
+	if previous.limitProblem(fields, matches, managed) == "" {
 		return previous, issues
 	}
 	return staticResponses{}, issues
 }
 
-// limitProblem returns which limit the static responses exceed, with the fix, "" for none.
-func (s staticResponses) limitProblem(matches int, managed []managedroute.Route) string {
+// limitProblem returns which limit the static responses in fields exceed, with the fix, "" for none.
+func (s staticResponses) limitProblem(fields string, matches int, managed []managedroute.Route) string {
 	routes, bytes := s.size(managed)
 	switch {
 	case routes*matches > MaxStaticRoutes:
 		return fmt.Sprintf("%s: %d routes for each of %d combinations of host and path prefix exceed the limit of %d: use "+
-			"fewer matches or content types, or split the object", staticFields, routes, matches, MaxStaticRoutes)
+			"fewer matches or content types, or split the object", fields, routes, matches, MaxStaticRoutes)
 	case bytes*matches > MaxStaticBytes:
 		return fmt.Sprintf("%s: bodies of %d bytes for each of %d combinations of host and path prefix exceed the limit of %d "+
-			"bytes: use smaller bodies or fewer matches, or split the object", staticFields, bytes, matches, MaxStaticBytes)
+			"bytes: use smaller bodies or fewer matches, or split the object", fields, bytes, matches, MaxStaticBytes)
 	}
 	return ""
 }

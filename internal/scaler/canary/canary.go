@@ -141,6 +141,9 @@ func (w *Watcher) isRouteInProgress(name types.NamespacedName) (bool, error) {
 		return true, nil
 	}
 	targets, isSynced := w.rollouts.ByIndexKey(name.String())
+	if !isSynced && w.rollouts.IsAbsent() {
+		return false, nil // Without Argo Rollouts there is no canary.
+	}
 	if !isSynced {
 		return false, fmt.Errorf("%w: Rollouts cannot be watched", ErrUnknown)
 	}

@@ -237,6 +237,22 @@ func TestWithoutInterceptorRoutes(t *testing.T) {
 	}
 }
 
+// TestInterceptorRouteWithoutRollouts: any Rollout may name an InterceptorRoute. In a cluster without Argo Rollouts none
+// does. Without the permission to watch Rollouts it is unknown.
+func TestInterceptorRouteWithoutRollouts(t *testing.T) {
+	t.Parallel()
+	const route = `{"metadata": {"namespace": "shop", "name": "web", "resourceVersion": "1"}}`
+	web := types.NamespacedName{Namespace: "shop", Name: "web"}
+	if inProgress(t, watchAll(t, slog.DiscardHandler, list(), list(route), http.NotFound), web) {
+		t.Error("a canary is in progress")
+	}
+	denied := watchAll(t, slog.DiscardHandler, list(), list(route), forbid)
+	await.True(t, "it is unknown without the permission", func() bool {
+		_, err := denied.InProgress(web)
+		return errors.Is(err, canary.ErrUnknown) && strings.Contains(err.Error(), "Rollouts cannot be watched")
+	})
+}
+
 // TestUnknownWithoutAWatch has a cluster without Argo Rollouts, or without the permission to watch Rollouts. Only
 // targets that are Rollouts depend on them.
 func TestUnknownWithoutAWatch(t *testing.T) {

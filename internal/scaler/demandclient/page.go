@@ -51,7 +51,7 @@ func (r *Reader) serveBackend(w http.ResponseWriter, request *http.Request) {
 	service := request.PathValue("service")
 	totals, isBackend := value.Backends[service]
 	if !isBackend {
-		http.Error(w, fmt.Sprintf("HTTPScaledObject %s: no traffic split with Service %s: check the name, and that "+
+		http.Error(w, fmt.Sprintf("%s: no traffic split with Service %s: check the name, and that "+
 			"a canary is in progress", key, service), http.StatusNotFound)
 		return
 	}

@@ -67,7 +67,7 @@ func TestBackends(t *testing.T) {
 		} {
 			ask("/backends/apps/shop/"+path, http.StatusOK, want)
 		}
-		ask("/backends/apps/shop/typo", http.StatusNotFound, "HTTPScaledObject apps/shop: no traffic split with Service typo")
+		ask("/backends/apps/shop/typo", http.StatusNotFound, "apps/shop: no traffic split with Service typo")
 		ask("/backends/apps/other/canary", http.StatusServiceUnavailable, "no interceptor has reported it")
 	})
 }

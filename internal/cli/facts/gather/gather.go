@@ -125,6 +125,7 @@ func (r *Reader) ForCleanup(ctx context.Context) (*facts.Facts, error) {
 		{facts.Trials, r.trials},
 		{facts.Deployments, r.deployments},
 		{facts.HTTPScaledObjects, r.httpScaledObjects},
+		{facts.InterceptorRoutes, r.interceptorRoutes},
 		{facts.Routes, r.routes},
 		{facts.Rollouts, r.rollouts},
 	}, func(part facts.Resource, err error) error {
@@ -307,31 +308,37 @@ func (r *Reader) httpScaledObjects(ctx context.Context, cluster *facts.Facts) (e
 	version := httpv1alpha1.SchemeGroupVersion.String()
 	cluster.HTTPScaledObjects, err = list[httpv1alpha1.HTTPScaledObject](ctx, r, version, httpv1alpha1.Resource,
 		r.namespace, "")
-	cluster.Owners = map[types.NamespacedName]facts.Owner{}
-	for _, object := range cluster.HTTPScaledObjects {
-		text := object.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
-		if rollout, uid, ok := httpso.OwnerOf(text, object.Namespace); ok {
-			cluster.Owners[types.NamespacedName{
-				Namespace: object.Namespace,
-				Name:      object.Name,
-			}] = facts.Owner{Rollout: rollout, UID: uid}
-		}
+	cluster.Owners = ownersOf(cluster.HTTPScaledObjects)
+	cluster.InterceptorRoutes = nil
+	// Most installations have no InterceptorRoute, and users without the permission to list them.
+	if slices.ContainsFunc(cluster.Rollouts, func(r facts.Rollout) bool { return r.InterceptorRoute != "" }) {
+		err = errors.Join(err, r.interceptorRoutes(ctx, cluster))
 	}
-	return errors.Join(err, r.interceptorRoutes(ctx, cluster))
+	return err
 }
 
-// interceptorRoutes reads the InterceptorRoutes if a Rollout references one: most installations have none, and users
-// without the permission to list them.
+// ownersOf returns the owners of the weights of objects with an owner annotation.
+func ownersOf(objects []httpv1alpha1.HTTPScaledObject) map[types.NamespacedName]facts.Owner {
+	owners := map[types.NamespacedName]facts.Owner{}
+	for _, object := range objects {
+		text := object.Annotations[httpv1alpha1.AnnotationWeightedBackendsOwner]
+		if rollout, uid, ok := httpso.OwnerOf(text, object.Namespace); ok {
+			name := types.NamespacedName{Namespace: object.Namespace, Name: object.Name}
+			owners[name] = facts.Owner{Rollout: rollout, UID: uid}
+		}
+	}
+	return owners
+}
+
+// interceptorRoutes reads the InterceptorRoutes.
 func (r *Reader) interceptorRoutes(ctx context.Context, cluster *facts.Facts) error {
 	cluster.InterceptorRoutes = nil
-	if !slices.ContainsFunc(cluster.Rollouts, func(r facts.Rollout) bool { return r.InterceptorRoute != "" }) {
-		return nil
-	}
 	version := httpv1beta1.SchemeGroupVersion.String()
 	routes, err := list[httpv1beta1.InterceptorRoute](ctx, r, version, httpv1beta1.Resource, r.namespace, "")
 	for i := range routes {
 		cluster.InterceptorRoutes = append(cluster.InterceptorRoutes, facts.NewInterceptorRoute(&routes[i]))
 	}
+	cluster.RouteOwners = ownersOf(cluster.InterceptorRoutes)
 	return err
 }
 

@@ -295,8 +295,9 @@ func (r *Resolver) selectCertificate(at fleetHost) (*model.Certificate, bool) {
 	return state.active, !before.Equal(state.active)
 }
 
-// State returns the state of one object, nil for an object that names no Secret or has no host.
-func (r *Resolver) State(key model.Key) *State {
+// State returns the state of one object, nil for an object that names no Secret or has no host. hostsField is the field
+// with its hosts, for messages.
+func (r *Resolver) State(key model.Key, hostsField string) *State {
 	object := r.objects[key]
 	if object == nil {
 		return nil
@@ -316,13 +317,13 @@ func (r *Resolver) State(key model.Key) *State {
 	overridden, uncovered := r.problemHosts(object, tracked.valid)
 	if len(overridden) > 0 {
 		add(httpv1alpha1.ReasonCertificateConflict,
-			fmt.Sprintf("annotation %s: the certificate of an older HTTPScaledObject with another Secret is active for %s: "+
-				"name the same Secret in both, or change spec.hosts", httpv1alpha1.AnnotationTLSSecretName, abbreviate(overridden)))
+			fmt.Sprintf("annotation %s: the certificate of an older object with another Secret is active for %s: name "+
+				"the same Secret in both, or change %s", httpv1alpha1.AnnotationTLSSecretName, abbreviate(overridden), hostsField))
 	}
 	if len(uncovered) > 0 {
 		add(httpv1alpha1.ReasonHostNotCovered,
 			fmt.Sprintf("Secret %q: the certificate is active but does not cover %s, so clients that verify it reject it: "+
-				"renew it with these names, or change spec.hosts", object.secret.Name, abbreviate(uncovered)))
+				"renew it with these names, or change %s", object.secret.Name, abbreviate(uncovered), hostsField))
 	}
 	return state
 }

@@ -230,7 +230,7 @@ func TestResolver(t *testing.T) {
 				got.Certificates[at] = certificate.Secret.String()
 			}
 			for _, owner := range []string{"old", "shop", "young"} {
-				state := book.State(key(owner))
+				state := book.State(key(owner), "spec.hosts")
 				if state == nil {
 					continue
 				}
@@ -268,7 +268,7 @@ func TestSecretsOfOtherNamespacesAreNotUsed(t *testing.T) {
 	if wanted := book.ReferencedSecrets(); len(wanted) != 2 {
 		t.Errorf("referenced Secrets: %v", wanted)
 	}
-	if state := book.State(model.Key{Namespace: "b", Name: "shop"}); !state.IsPending {
+	if state := book.State(model.Key{Namespace: "b", Name: "shop"}, "spec.hosts"); !state.IsPending {
 		t.Errorf("b/shop: %+v", state)
 	}
 	if other := book.ForFleet("a"); len(other) != 0 {
@@ -302,7 +302,7 @@ func TestMessagesNameObjectFieldAndFix(t *testing.T) {
 			valid,
 			`Secret "tls": the certificate is active but does not cover a.test, b.test, c.test and 1 more, so clients that ` +
 				`verify it reject it: ` +
-				`renew it with these names, or change spec.hosts`,
+				`renew it with these names, or change spec.rules`,
 		},
 	} {
 		book, hosts := certificates.NewResolver(), hostRoutes{}
@@ -310,7 +310,7 @@ func TestMessagesNameObjectFieldAndFix(t *testing.T) {
 			hosts[host] = []model.Route{route("apps", "shop", "tls", 1, host, "/")}
 		}
 		book.Update(hosts.updates("apps"), map[model.Key]*certificates.Secret{{Namespace: "apps", Name: "tls"}: c.secret})
-		state := book.State(model.Key{Namespace: "apps", Name: "shop"})
+		state := book.State(model.Key{Namespace: "apps", Name: "shop"}, "spec.rules")
 		if len(state.Problems) != 1 || state.Problems[0].Message != c.want {
 			t.Errorf("%s: %+v, want %s", name, state.Problems, c.want)
 		}
@@ -375,7 +375,7 @@ func TestUpdatesAddUp(t *testing.T) {
 			}
 			for owner := range 3 {
 				on := model.Key{Namespace: "apps", Name: fmt.Sprint("o", owner)}
-				if diff := cmp.Diff(whole.State(on), book.State(on)); diff != "" {
+				if diff := cmp.Diff(whole.State(on, "spec.hosts"), book.State(on, "spec.hosts")); diff != "" {
 					t.Fatalf("seed %d, step %d: state of %s (-whole +sum):\n%s", seed, step, on, diff)
 				}
 			}
