@@ -17,7 +17,8 @@ type version struct {
 	Stages []string
 }
 
-// versions returns the rows of a page whose second cell is a version, and whose further cells name stages as code.
+// versions returns the rows of a page whose second cell is a version, and whose further cells name stages as code. Other
+// tables of the page may have a version in their second cell, but name no stage.
 func versions(page string) []version {
 	row := regexp.MustCompile(`(?m)^\| ([^|]+) \| (\d+\.\d+\.\d+) \| (.+) \|$`)
 	code := regexp.MustCompile("`([^`]+)`")
@@ -27,7 +28,9 @@ func versions(page string) []version {
 		for _, stage := range code.FindAllStringSubmatch(cells[3], -1) {
 			v.Stages = append(v.Stages, stage[1])
 		}
-		found = append(found, v)
+		if len(v.Stages) > 0 {
+			found = append(found, v)
+		}
 	}
 	return found
 }

@@ -13,7 +13,8 @@ func TestCompatibility(t *testing.T) {
 		"| KEDA | 2.19.0 | `scaling`, `autowire`; its CRD in `demo` | `keda` |\n" +
 		"| KEDA | 2.20.2 | – | `keda-2.20` |\n" +
 		"| KEDA | 2.21.0 | – | `keda-2.21` |\n" +
-		"| Gateway API | v1 routes | `gateway` |\n"
+		"| Gateway API | v1 routes | `gateway` |\n" +
+		"\n| Project | Works with | Run by tests | Notes |\n|---|---|---|---|\n| Helm | 4.3.1 | 4.3.1 | – |\n"
 	var results []Result
 	for name, status := range map[string]Status{
 		"scaling": Cached, "autowire": Flaky, "demo": Passed, "keda": Failed, "keda-2.20": Passed, "keda-2.21": Skipped,
