@@ -291,22 +291,6 @@ func (p *objectPlan) isPending(ref, to *backend, targets []*Target) bool {
 	return p.isPortPending(ref, to) || p.isUndecided(ref, targets)
 }
 
-// unreadableBlocker returns why a backend that is not wired must wait: the objects that decide how the controller of the
-// object uses Services cannot be read.
-func (p *objectPlan) unreadableBlocker(ref *backend) (reason, message string) {
-	problem := p.Unreadable[p.object.kind]
-	if problem == "" || ref.isProxy() {
-		return "", ""
-	}
-	return httpv1alpha1.ReasonPermissionMissing, problem
-}
-
-// isUndecided reports whether a backend references the proxies, and the objects that decide how the controller of the
-// object uses Services cannot be read. It stays until they can.
-func (p *objectPlan) isUndecided(ref *backend, targets []*Target) bool {
-	return p.Unreadable[p.object.kind] != "" && ref.isProxy() && p.isInFleet(ref, targets[0])
-}
-
 // rewrite is a backend before and after it points to the proxies.
 type rewrite struct{ original, replacement backend }
 
@@ -350,28 +334,6 @@ func (p *objectPlan) isForService(target *Target, original *backend) bool {
 		return target.AutowireService == p.object.meta.GetName()
 	}
 	return target.matchesService(original.service, p.service(original.service.Name).Spec.Ports)
-}
-
-// unmanaged returns why the agent must not rewrite a backend: something else splits its traffic. That is another
-// router, or a rule with weights of which other backends belong to a target as well. The proxies select routes by
-// the request's attributes, and would not keep the rule's weights.
-func (p *objectPlan) unmanaged(original *backend, all []backend) (reason, message string) {
-	if p.object.router != "" {
-		return httpv1alpha1.ReasonManagedByTrafficRouter, p.object.router + " manages its weights"
-	}
-	for i := range all {
-		other := &all[i]
-		sharesRule := original.rule != "" && other.rule == original.rule && other.service != original.service
-		switch {
-		case sharesRule && other.isProxy():
-			return httpv1alpha1.ReasonUnsupportedSetting,
-				"its rule also has a backend that the agent did not write, Service " + ProxyService
-		case sharesRule && len(p.targetsOf(other)) > 0:
-			return httpv1alpha1.ReasonUnsupportedSetting, fmt.Sprintf("its rule also splits traffic to Service %s "+
-				"of another trigger; the proxies would not keep its weights", other.service.Name)
-		}
-	}
-	return "", ""
 }
 
 // destination returns the backend that replaces original and references the proxies of its targets. toService is the

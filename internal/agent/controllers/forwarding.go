@@ -18,8 +18,8 @@ import (
 )
 
 // keepForwarding delays changes of the Service to which the proxies forward, as desired.Changes.KeepForwarding does. It
-// reads the EndpointSlices of Services without a cache, and only if an object is for a Service that is taken over, or is to
-// forward to another one: the cache has those of the proxies only.
+// reads the EndpointSlices of Services without a cache, and only if an object is for a Service that is taken over, or is
+// to forward to another one: the cache has those of the proxies only.
 func (r *ScaledObjectReconciler) keepForwarding(
 	ctx context.Context, namespace string, changes *desired.Changes, existing []*httpv1alpha1.HTTPScaledObject,
 ) (isPending bool, err error) {

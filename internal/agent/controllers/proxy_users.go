@@ -16,7 +16,8 @@ import (
 )
 
 // isWired reports whether an Ingress, HTTPRoute or VirtualService has backends that the AutowireReconciler pointed at the
-// proxies of a namespace, or a Service selects them instead of its application. HTTPRoutes of every namespace may reference the shared fleet.
+// proxies of a namespace, or a Service selects them instead of its application. HTTPRoutes of every namespace may
+// reference the shared fleet.
 func (p *ProxyReconciler) isWired(ctx context.Context, namespace string) (bool, error) {
 	if p.IgnoreRoutes {
 		return false, nil

@@ -36,8 +36,8 @@ func (w *Want) forwarding(
 			trigger.KeyTrafficAutowire, trigger.AutowireService)
 	}
 	if scaled.TargetsRollout() && rollout != nil && slices.Contains(rollout.ManagedServices(), from) {
-		return problem(trigger.KeyService, "%q is a Service of Rollout %q, whose controller writes its selector; name another "+
-			"one, which clients call and which selects the Pods of all versions", from, rollout.Name)
+		return problem(trigger.KeyService, "%q is a Service of Rollout %q, whose controller writes its selector; name "+
+			"another one, which clients call and which selects the Pods of all versions", from, rollout.Name)
 	}
 	to := parsed.FallbackService
 	switch {
@@ -51,8 +51,8 @@ func (w *Want) forwarding(
 		to = from + fallbackSuffix
 	}
 	if to == from {
-		return problem(trigger.KeyFallbackService, "%q is the Service that clients call, so the proxies would send requests to "+
-			"themselves; name another one, which the agent creates if it does not exist", to)
+		return problem(trigger.KeyFallbackService, "%q is the Service that clients call, so the proxies would send "+
+			"requests to themselves; name another one, which the agent creates if it does not exist", to)
 	}
 	if wrong := validation.IsDNS1123Label(to); len(wrong) > 0 {
 		return problem(trigger.KeyFallbackService, "%q is no name of a Service (%s); set a shorter one", to, wrong[0])

@@ -12,7 +12,8 @@ import (
 )
 
 // checkMetadata rejects labels and annotations that settings cannot add: those of config/kedify-proxy, unless they are
-// replaceable, and those of this project. kind is that of the object of the proxies that gets them, and path leads to the metadata in it.
+// replaceable, and those of this project. kind is that of the object of the proxies that gets them, and path leads to the
+// metadata in it.
 func checkMetadata(labels, annotations map[string]string, kind string, path ...string) error {
 	objects, err := readManifests()
 	if err != nil {
