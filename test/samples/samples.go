@@ -367,6 +367,9 @@ func courses() []Sample {
 		{
 			Name: "killercoda/grpc", File: "killercoda-grpc.yaml",
 			Happens: "an object with the certificate: [TLS](../how-to/tls.md)",
+			Refused: "the Ingress is not wired, because of `backend-protocol: GRPCS`: the proxies do not support " +
+				"[HTTP/2 over TLS](autowire.md#http2-and-grpc) to the application",
+			Backends: map[string]string{ingress + "grpc-responder": "grpc-responder:50051"},
 			Objects: []Object{{
 				Name: "grpc-responder", ScaledObject: "grpc-responder",
 				Spec:        `{hosts: [grpc.keda], pathPrefixes: [/], scaleTargetRef: {service: grpc-responder, port: 50051}}`,
