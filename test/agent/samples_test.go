@@ -16,7 +16,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/samples"
 )
 
-// TestSamples applies each public sample of Kedify, and checks what its row in docs/reference/kedify-samples.md says.
+// TestSamples applies each public sample of Kedify, and checks the statements of its row in
+// docs/reference/kedify-samples.md.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	for _, sample := range samples.All() {
@@ -105,8 +106,8 @@ func checkSampleProblems(t *testing.T, namespace string, object *httpv1alpha1.HT
 	}
 }
 
-// awaitSampleWiring acknowledges an HTTPScaledObject and its settings as the interceptor does, and waits for the reason of
-// condition Autowired.
+// awaitSampleWiring acknowledges an HTTPScaledObject and its settings as the interceptor does, and waits for the reason
+// of condition Autowired.
 func awaitSampleWiring(t *testing.T, namespace string, want samples.Object) {
 	t.Helper()
 	if want.ScaledObject == "" {
