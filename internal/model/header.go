@@ -30,8 +30,8 @@ type Header struct {
 	Regex    string `json:",omitempty"`
 }
 
-// HeaderText is a condition on a header as users write it. At most one of Value, Wildcard and Regex is set; without them,
-// any value matches.
+// HeaderText is a condition on a header as users write it. At most one of Value, Wildcard and Regex is set; without
+// them, any value matches.
 type HeaderText struct {
 	// Name is the header's name, in any letter case.
 	Name string

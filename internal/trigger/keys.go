@@ -327,8 +327,8 @@ func readHealthcheckPath(t *Trigger, value string) error {
 	return nil
 }
 
-// healthcheckPathEmbeddedHost is the value of key healthcheckResponse for health checks whose path contains the host, see
-// KeyHealthcheckPathPrefix.
+// healthcheckPathEmbeddedHost is the value of key healthcheckResponse for health checks whose path contains the host,
+// see KeyHealthcheckPathPrefix.
 const healthcheckPathEmbeddedHost = "pathEmbeddedHost"
 
 // readHealthcheckResponse parses who answers health checks.
@@ -347,8 +347,8 @@ func rejectEmbeddedHost(*Trigger, string) error {
 		"object has, such as an IP address, with any path and with 200; remove it")
 }
 
-// LoadBalancingEDS is the only value of key loadbalancing: the proxies send requests to the Pods, which they know by EDS,
-// and not to the address of the Service.
+// LoadBalancingEDS is the only value of key loadbalancing: the proxies send requests to the Pods, which they receive by
+// EDS, and not to the address of the Service.
 const LoadBalancingEDS = "eds"
 
 // readLoadBalancing checks how the proxies select a Pod.

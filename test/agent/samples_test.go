@@ -16,7 +16,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/samples"
 )
 
-// TestSamples applies each public sample of Kedify, and checks what its row in docs/reference/kedify-samples.md says.
+// TestSamples applies each public sample of Kedify, and checks the statements of its row in
+// docs/reference/kedify-samples.md.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	for _, sample := range samples.All() {
@@ -31,6 +32,9 @@ func TestSamples(t *testing.T) {
 				checkSampleObject(t, team, object)
 			}
 			slice(t, team)
+			for _, object := range sample.Objects { // a backend of several objects waits for all of them
+				acknowledged(t, team, object.Name, "")
+			}
 			for _, object := range sample.Objects {
 				awaitSampleWiring(t, team, object)
 			}
@@ -105,14 +109,10 @@ func checkSampleProblems(t *testing.T, namespace string, object *httpv1alpha1.HT
 	}
 }
 
-// awaitSampleWiring acknowledges an HTTPScaledObject and its settings as the interceptor does, and waits for the reason of
+// awaitSampleWiring acknowledges the settings of an HTTPScaledObject as the interceptor does, and waits for the reason of
 // condition Autowired.
 func awaitSampleWiring(t *testing.T, namespace string, want samples.Object) {
 	t.Helper()
-	if want.ScaledObject == "" {
-		return
-	}
-	acknowledged(t, namespace, want.Name, "")
 	if want.Wiring == "" {
 		return
 	}

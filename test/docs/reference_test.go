@@ -188,7 +188,7 @@ func annotations(t *testing.T) string {
 	var table strings.Builder
 	table.WriteString("| Annotation | |\n|---|---|\n")
 	values := map[string]string{"AnnotationPrefix": "http.kedify.io/"}
-	for _, name := range []string{"names.go", "zero.go"} {
+	for _, name := range []string{"names.go", "zero.go", "routing.go"} {
 		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(folder, name), nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,6 @@
-// Package samples lists the public samples of github.com/kedify/examples that concern HTTP scaling, and what this project
-// does with each. The manifests in testdata are our own: they have the fields and values of the samples that this project
-// reads. Package test/agent applies them, and docs/reference/kedify-samples.md shows the same rows.
+// Package samples lists the public samples of github.com/kedify/examples that concern HTTP scaling, and what this
+// project does with each. The manifests in testdata are our own: they have the fields and values of the samples that
+// this project reads. Package test/agent applies them, and docs/reference/kedify-samples.md shows the same rows.
 package samples
 
 // Sample is one sample, or one of the alternatives in it.
@@ -30,10 +30,10 @@ type Object struct {
 	// Problems are the Warnings about its trigger, in the order of condition TriggerAccepted, without the field of the
 	// trigger's metadata in front. All have reason KeyIgnored.
 	Problems []string
-	// Wiring is the reason of condition Autowired while the proxies are ready and serve the object, "" if the row says
-	// nothing about it.
+	// Wiring is the reason of condition Autowired while the proxies are ready and serve the object, "" if the row does
+	// not describe it.
 	Wiring string
-	// IsPartial reports whether the message of that condition says that some requests of the backends get 404.
+	// IsPartial reports whether the message of that condition reports that some requests of the backends get 404.
 	IsPartial bool
 }
 
@@ -171,7 +171,7 @@ func multipleTriggers() []Sample {
 	}
 	alpha, beta := `headers: [{name: app, value: alpha}]`, `headers: [{name: app, value: beta}]`
 	both := map[string]string{ingress + "http-server-echo": proxy, ingress + "http-server-info": proxy}
-	const narrow = "requests without one of the headers get 404, as condition `Autowired` says: add a trigger without headers, " +
+	const narrow = "requests without one of the headers get 404, as condition `Autowired` reports: add a trigger without headers, " +
 		"as `http-scaler-with-header-routing` has one"
 	headed := func(object Object) Object {
 		object.IsPartial = true
@@ -367,6 +367,9 @@ func courses() []Sample {
 		{
 			Name: "killercoda/grpc", File: "killercoda-grpc.yaml",
 			Happens: "an object with the certificate: [TLS](../how-to/tls.md)",
+			Refused: "the Ingress is not wired, because of `backend-protocol: GRPCS`: the proxies do not support " +
+				"[HTTP/2 over TLS](autowire.md#http2-and-grpc) to the application",
+			Backends: map[string]string{ingress + "grpc-responder": "grpc-responder:50051"},
 			Objects: []Object{{
 				Name: "grpc-responder", ScaledObject: "grpc-responder",
 				Spec:        `{hosts: [grpc.keda], pathPrefixes: [/], scaleTargetRef: {service: grpc-responder, port: 50051}}`,

@@ -1,7 +1,7 @@
 package v1alpha1
 
 const (
-	// AnnotationRouting with the value RoutingNone means that no request is routed to the object: its spec.hosts,
+	// AnnotationRouting with the value "none" means that no request is routed to the object: its spec.hosts,
 	// pathPrefixes, headers, Service and port have no effect, and the requests that external proxies report are its
 	// demand, see AnnotationExternalProxyMetricKey. The agent sets it for a trigger of type kedify-envoy-http.
 	AnnotationRouting = AnnotationPrefix + "routing"

@@ -10,8 +10,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
 )
 
-// TestUnroutedObjects: an object to which no request is routed is no target, takes no requests of other targets, and needs
-// no proxies.
+// TestUnroutedObjects: an object to which no request is routed is no target, takes no requests of other targets, and
+// needs no proxies.
 func TestUnroutedObjects(t *testing.T) {
 	t.Parallel()
 	for value, isRouted := range map[string]bool{httpv1alpha1.RoutingNone: false, "all": true} {

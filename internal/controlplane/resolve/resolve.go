@@ -193,7 +193,9 @@ func resolveObject(
 ) resolvedObject {
 	by := ownerOf(object)
 	if httpv1alpha1.IsUnrouted(object) {
-		return resolvedObject{claimant: claimant{object: by.key, created: object.CreationTimestamp.UTC()}}
+		return resolvedObject{claimant: claimant{
+			object: by.key, created: object.CreationTimestamp.UTC(), isConverted: object.Spec.Converted != nil,
+		}}
 	}
 	allowed, issues := delegationOf(object)
 	resolved := resolvedObject{claimant: claimant{

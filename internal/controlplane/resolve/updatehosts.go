@@ -49,7 +49,9 @@ func (u *update) resolveHost(at fleetHost) {
 	if isOtherRejected {
 		u.setContested(at, rejected, claims.rejected)
 	}
-	if _, isClaimed := u.claimedHosts[at]; isClaimed || changed || isOtherRejected {
+	_, isClaimed := u.claimedHosts[at]
+	_, isCovered := u.coveredHosts[at] // Messages of rejected objects name the kind of an owner above, which may be new.
+	if isClaimed || changed || isOtherRejected || isCovered && len(claims.rejected) > 0 {
 		maps.Copy(u.affected, affected)
 		for _, owner := range claims.rejected { // Their warnings name the kinds of the claimants.
 			u.affected[owner] = struct{}{}

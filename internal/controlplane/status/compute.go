@@ -53,7 +53,7 @@ func Compute(
 	all := []metav1.Condition{
 		accepted(outcome), readiness, programmed(outcome, acks, interceptorroute.IsConverted(object)),
 	}
-	if httpv1alpha1.IsUnrouted(object) && outcome.IsAccepted() {
+	if httpv1alpha1.IsUnrouted(object) && outcome.Failure == "" && len(outcome.Problems) == 0 {
 		all = unrouted()
 		meta.RemoveStatusCondition(&status.Conditions, httpv1alpha1.ConditionProgrammed)
 	}
