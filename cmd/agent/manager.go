@@ -19,6 +19,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 )
@@ -30,7 +31,7 @@ const leaseName = "kedify-http-agent"
 func newManager(chosen settings, config *rest.Config) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		httpv1alpha1.AddToScheme, apis.AddToScheme,
+		httpv1alpha1.AddToScheme, httpv1beta1.AddToScheme, apis.AddToScheme,
 		corev1.AddToScheme, admissionregistrationv1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme,
 		appsv1.AddToScheme, policyv1.AddToScheme,
 	} {

@@ -207,6 +207,10 @@ func (p *process) addProxyController(
 	if err != nil {
 		return err
 	}
+	routes, err := controllers.NewInterceptorRoutes(p.manager, p.settings.namespaces)
+	if err != nil {
+		return err
+	}
 	proxies := &controllers.ProxyReconciler{
 		Client:       p.manager.GetClient(),
 		APIReader:    p.manager.GetAPIReader(),
@@ -219,6 +223,8 @@ func (p *process) addProxyController(
 		StatusSchema: statusSchema,
 
 		VirtualServices: services,
+
+		InterceptorRoutes: routes, ScalerAddress: p.settings.scalerAddress,
 	}
 	if p.issuer != nil {
 		proxies.CA, proxies.CAChanged = p.issuer.CA, p.issuer.Changed

@@ -93,6 +93,15 @@ func IsOfInterceptorRoute(metadata map[string]string) bool {
 	return hasValue(metadata, KeyInterceptorRoute)
 }
 
+// InterceptorRouteOf returns the name of the InterceptorRoute that a TypePush trigger names for this project's scaler, at
+// address; empty for none.
+func InterceptorRouteOf(triggerType string, metadata map[string]string, address string) string {
+	if triggerType != TypePush || !sameAddress(metadata[KeyScalerAddress], address) {
+		return ""
+	}
+	return strings.TrimSpace(metadata[KeyInterceptorRoute])
+}
+
 // ObjectName returns the name of a trigger's HTTPScaledObject: KeyHTTPScaledObject in the metadata, otherwise fallback.
 // For a TypePush trigger the fallback is always the ScaledObject's name: KEDA sends the scaler the metadata of one
 // trigger, but not its index.
@@ -144,7 +153,10 @@ func unknownKeys(metadata map[string]string, table []key) []Problem {
 			continue
 		}
 		fix := "unknown key, ignored; remove it"
-		if similar := closestName(name, names); similar != "" {
+		if name == KeyInterceptorRoute && hasValue(metadata, name) {
+			fix = "the scaler uses the metrics of this InterceptorRoute, not those of the trigger's HTTPScaledObject; remove it, " +
+				"or all keys that select requests"
+		} else if similar := closestName(name, names); similar != "" {
 			fix = "unknown key, ignored; did you mean " + similar + "?"
 		}
 		problems = append(problems, Problem{Key: name, Value: metadata[name], Fix: fix, Ignored: true})

@@ -470,6 +470,10 @@ func TestProblems(t *testing.T) {
 		"a key of another scaler": {with(map[string]string{"serverAddress": "http://prometheus"}), []string{
 			`(ignored) serverAddress "http://prometheus": unknown key, ignored; remove it`,
 		}},
+		"an InterceptorRoute": {with(map[string]string{"interceptorRoute": "shop"}), []string{
+			`(ignored) interceptorRoute "shop": the scaler uses the metrics of this InterceptorRoute, not those of the ` +
+				`trigger's HTTPScaledObject; remove it, or all keys that select requests`,
+		}},
 		"all errors at once": {with(map[string]string{"hosts": "", "port": "X", "colour": "red"}), []string{
 			`port "X": use a whole number from 1 to 65535, or portName for a name`,
 			`(ignored) hosts: ` + missingHosts,
@@ -814,4 +818,23 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("for the scaler: %v (-want +got)\n%s", problems, diff)
 		}
 	})
+}
+
+// TestInterceptorRouteOf: only a trigger for this project's scaler names an InterceptorRoute that it serves.
+func TestInterceptorRouteOf(t *testing.T) {
+	t.Parallel()
+	const scaler = "scaler.keda:9090"
+	for name, c := range map[string]struct{ kind, address, route, want string }{
+		"a route":                 {trigger.TypePush, scaler, "shop", "shop"},
+		"a name with blanks":      {trigger.TypePush, "scaler.keda.svc.cluster.local:9090", " shop ", "shop"},
+		"no route":                {trigger.TypePush, scaler, "", ""},
+		"a route of the add-on":   {trigger.TypePush, "scaler.other:9090", "shop", ""},
+		"a trigger to convert":    {trigger.TypeHTTP, scaler, "shop", ""},
+		"a trigger of Prometheus": {"prometheus", scaler, "shop", ""},
+	} {
+		metadata := map[string]string{trigger.KeyScalerAddress: c.address, trigger.KeyInterceptorRoute: c.route}
+		if got := trigger.InterceptorRouteOf(c.kind, metadata, scaler); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
 }

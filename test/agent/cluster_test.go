@@ -122,7 +122,8 @@ func (c *cluster) install(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(apiserver.Apply(ctx, c.admin, "", crds...), apiserver.ApplyFiles(ctx, c.admin, "",
-		append(gatewayAPI(), filepath.Join(argo, "manifests/crds/rollout-crd.yaml"))...))
+		append(gatewayAPI(), filepath.Join(argo, "manifests/crds/rollout-crd.yaml"),
+			manifests+"crd/http.keda.sh_interceptorroutes.yaml")...))
 }
 
 // gatewayAPI returns the files with the CRDs of HTTPRoutes, ReferenceGrants and BackendTLSPolicies.

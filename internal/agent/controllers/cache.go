@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
@@ -71,6 +72,9 @@ func Trim() toolscache.TransformFunc {
 			typed.OwnerReferences = nil
 		case *httpv1alpha1.HTTPScaledObject:
 			trimMeta(typed, desired.ReadAnnotations()...)
+		case *httpv1beta1.InterceptorRoute:
+			trimMeta(typed, httpv1alpha1.AnnotationFleet)
+			typed.Spec = httpv1beta1.InterceptorRouteSpec{}
 		case *networkingv1.IngressClass:
 			trimMeta(typed, networkingv1.AnnotationIsDefaultIngressClass)
 		case *discoveryv1.EndpointSlice:

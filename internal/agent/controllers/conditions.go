@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
 )
 
@@ -36,7 +37,8 @@ func NewStatusSchema(mgr manager.Manager) (*crd.Published, error) {
 	return crd.NewPublished(api.RESTClient(), kind, "status"), nil
 }
 
-// conditionWriter writes the conditions of one field owner. With the CRDs of the KEDA HTTP add-on before v0.12 and of
+// conditionWriter writes the conditions of one field owner on HTTPScaledObjects, and on InterceptorRoutes, for which the
+// schema is unknown. With the CRDs of the KEDA HTTP add-on before v0.12 and of
 // Kedify's chart, which accept other conditions only, the API server rejects the whole write.
 type conditionWriter struct {
 	api    client.Client
@@ -72,7 +74,10 @@ func (w conditionWriter) write(
 	if w.isUndeclared(status) {
 		return errUndeclared
 	}
-	written := &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(object)}
+	var written client.Object = &httpv1alpha1.HTTPScaledObject{ObjectMeta: named(object)}
+	if isRoute(object) {
+		written = &httpv1beta1.InterceptorRoute{ObjectMeta: named(object)}
+	}
 	err = w.api.Status().Patch(ctx, written, patch, w.owner, client.ForceOwnership)
 	if w.schema == nil || !crd.MayBeUndeclared(err) {
 		return err

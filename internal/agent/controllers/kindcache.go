@@ -40,6 +40,8 @@ type kindCache struct {
 	// problem is why the objects cannot be read, nil for nothing. failures is the number of failed attempts.
 	problem  atomic.Pointer[string]
 	failures atomic.Int32
+	// effect is the effect of objects that cannot be read, for the log.
+	effect string
 	// subscribers receive each object that changes, and an object without a name when problem changes.
 	subscribers []chan event.GenericEvent
 	// done is closed when the cache has to end.
@@ -52,6 +54,7 @@ func newKindCache(
 ) (*kindCache, error) {
 	k := &kindCache{
 		manager: mgr, kind: kind, object: object, done: make(chan struct{}),
+		effect: "the agent wires no other backend for which they matter",
 	}
 	options := cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
@@ -175,7 +178,7 @@ func (k *kindCache) failed(_ context.Context, _ *toolscache.Reflector, err error
 		return
 	}
 	logger.Error(err, "objects of an optional kind cannot be read",
-		"effect", "the agent wires no other backend for which they matter", "fix", problem)
+		"effect", k.effect, "fix", problem)
 	if k.isWatched() && k.problem.Swap(&problem) == nil {
 		k.notify(k.object)
 	}

@@ -33,6 +33,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
@@ -78,6 +79,10 @@ type ProxyReconciler struct {
 	IgnoreRoutes bool
 	// VirtualServices caches VirtualServices; nil means that there are none.
 	VirtualServices *VirtualServices
+	// InterceptorRoutes caches InterceptorRoutes; nil means that there are none. ScalerAddress is the address of this
+	// project's scaler: an InterceptorRoute that a trigger names for it needs proxies.
+	InterceptorRoutes *InterceptorRoutes
+	ScalerAddress     string
 	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute. SetupWithManager sets it.
 	IsInstalled func(schema.GroupVersionKind) bool
 	// StatusSchema is the schema of the status of HTTPScaledObjects, nil if it is unknown.
@@ -125,7 +130,8 @@ func (p *ProxyReconciler) Reconcile(ctx context.Context, request ctrl.Request) (
 	return ctrl.Result{RequeueAfter: earlier(plan.RequeueAfter, retry)}, errors.Join(failed, unreported)
 }
 
-// read reads the input of the plan for a namespace, and the HTTPScaledObjects that need its proxies.
+// read reads the input of the plan for a namespace, and the HTTPScaledObjects and InterceptorRoutes that need its
+// proxies. While the InterceptorRoutes cannot be read, no proxies are removed.
 func (p *ProxyReconciler) read(ctx context.Context, namespace *corev1.Namespace) (
 	state proxies.Namespace, dependents []httpv1alpha1.HTTPScaledObject, err error,
 ) {
@@ -144,14 +150,18 @@ func (p *ProxyReconciler) read(ctx context.Context, namespace *corev1.Namespace)
 	}
 	state = proxies.Namespace{
 		Name: namespace.Name, Annotations: namespace.Annotations, Settings: p.Settings, Delay: p.RemovalDelay, Now: p.Now(),
-		IsWired: isWired,
 	}
 	for _, object := range scaled.Items {
 		if proxies.NeedsProxy(&object) && proxies.FleetNamespace(&object, p.Settings.InterceptorNamespace) == namespace.Name {
 			dependents = append(dependents, object)
 		}
 	}
-	state.IsNeeded = len(dependents) > 0
+	routes, isKnown, err := p.routesOfFleet(ctx, namespace.Name, where...)
+	if err != nil {
+		return state, nil, fmt.Errorf("read namespace %s: %w", namespace.Name, err)
+	}
+	dependents = append(dependents, routes...)
+	state.IsNeeded, state.IsWired = len(dependents) > 0, isWired || !isKnown
 	for _, slice := range endpoints.Items {
 		state.HasEndpoints = state.HasEndpoints || len(slice.Endpoints) > 0
 	}
@@ -244,14 +254,14 @@ func (p *ProxyReconciler) applyPlan(ctx context.Context, plan proxies.Plan) erro
 	return nil
 }
 
-// report writes a condition, or removes it, on the HTTPScaledObjects that need the proxies. If it is new it also
+// report writes a condition, or removes it, on the objects that need the proxies. If it is new it also
 // emits an Event: on the Namespace if its annotations are invalid, otherwise on each ScaledObject. retry is the delay
 // after which deferred writes are repeated, zero if there are none.
 func (p *ProxyReconciler) report(
 	ctx context.Context, namespace *corev1.Namespace,
 	dependents []httpv1alpha1.HTTPScaledObject, condition *metav1.Condition,
 ) (retry time.Duration, failed error) {
-	writer := conditionWriter{api: p.Client, owner: proxyOwner, now: p.Now(), schema: p.StatusSchema}
+	writer := conditionWriter{api: p.Client, owner: proxyOwner, now: p.Now()}
 	isReported := false
 	for index := range dependents {
 		object := &dependents[index]
@@ -263,13 +273,17 @@ func (p *ProxyReconciler) report(
 		if before == nil && want == nil || want != nil && desired.HasConditions(object.Status.Conditions, want) {
 			continue
 		}
+		writer.schema = p.StatusSchema
+		if isRoute(object) {
+			writer.schema = nil
+		}
 		err := writer.write(ctx, object, want)
 		switch {
 		case isDeferred(err):
 			retry = conditionRetryInterval
 		case err != nil:
-			name := client.ObjectKeyFromObject(object)
-			failed = errors.Join(failed, fmt.Errorf("write the condition of HTTPScaledObject %s: %w", name, err))
+			kind, name := fieldsOf(object).Kind, client.ObjectKeyFromObject(object)
+			failed = errors.Join(failed, fmt.Errorf("write the condition of %s %s: %w", kind, name, err))
 		}
 		if err != nil && !errors.Is(err, errUndeclared) || condition == nil {
 			continue // only the Event shows an undeclared condition
@@ -294,8 +308,11 @@ func (p *ProxyReconciler) emit(about client.Object, condition *metav1.Condition)
 	p.Events.Event(about, kind, condition.Reason, truncate.Text(condition.Message, maxEvent))
 }
 
-// owner returns the ScaledObject of an HTTPScaledObject, or the object itself.
+// owner returns the ScaledObject of an HTTPScaledObject, or the object itself, which may be an InterceptorRoute.
 func (p *ProxyReconciler) owner(ctx context.Context, object *httpv1alpha1.HTTPScaledObject) client.Object {
+	if isRoute(object) {
+		return &httpv1beta1.InterceptorRoute{ObjectMeta: object.ObjectMeta}
+	}
 	for _, name := range ownerOf(object) {
 		scaled := new(apis.ScaledObject)
 		if p.Client.Get(ctx, types.NamespacedName{Namespace: object.Namespace, Name: name}, scaled) == nil {
@@ -345,6 +362,13 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 		chosen = chosen.WatchesRawSource(source.Channel(
 			p.VirtualServices.subscribe(), handler.EnqueueRequestsFromMapFunc(p.withVirtualService)))
 	}
+	if p.InterceptorRoutes != nil {
+		chosen = chosen.WatchesRawSource(source.Channel(
+			p.InterceptorRoutes.cache.subscribe(), handler.EnqueueRequestsFromMapFunc(p.withRoute)))
+		if err := p.InterceptorRoutes.cache.setUp(); err != nil {
+			return fmt.Errorf("set up the proxy controller: %w", err)
+		}
+	}
 	running, err := chosen.
 		Watches(&corev1.Namespace{}, itself, builder.WithPredicates(predicate.AnnotationChangedPredicate{})).
 		Watches(&httpv1alpha1.HTTPScaledObject{}, fleet, builder.WithPredicates(predicate.Funcs{UpdateFunc: needChanged})).
@@ -354,6 +378,8 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 		Watches(&policyv1.PodDisruptionBudget{}, inside, written).
 		Watches(&appsv1.Deployment{}, inside, written).
 		Watches(&apis.ScaledObject{}, inside, builder.WithPredicates(predicate.And(isProxyService, isWritten))).
+		Watches(&apis.ScaledObject{}, handler.EnqueueRequestsFromMapFunc(p.withRoutesOf),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, ReconciliationTimeout: reconcileTimeout, UsePriorityQueue: new(true),
 		}).

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
@@ -56,10 +57,12 @@ type fieldsStatus struct {
 
 // fieldsOf returns the fields that identify an object.
 func fieldsOf(object *httpv1alpha1.HTTPScaledObject) fields {
+	version, kind := httpv1alpha1.SchemeGroupVersion, httpv1alpha1.Kind
+	if isRoute(object) {
+		version, kind = httpv1beta1.SchemeGroupVersion, httpv1beta1.Kind
+	}
 	return fields{
-		TypeMeta: metav1.TypeMeta{
-			APIVersion: httpv1alpha1.SchemeGroupVersion.String(), Kind: httpv1alpha1.Kind,
-		},
+		TypeMeta: metav1.TypeMeta{APIVersion: version.String(), Kind: kind},
 		Metadata: fieldsMeta{Name: object.Name, Namespace: object.Namespace, UID: object.UID},
 	}
 }

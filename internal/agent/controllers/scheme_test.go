@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 )
 
@@ -20,7 +21,7 @@ func newScheme(t *testing.T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	err := errors.Join(corev1.AddToScheme(scheme), networkingv1.AddToScheme(scheme), discoveryv1.AddToScheme(scheme),
-		appsv1.AddToScheme(scheme), policyv1.AddToScheme(scheme), httpv1alpha1.AddToScheme(scheme), apis.AddToScheme(scheme))
+		appsv1.AddToScheme(scheme), policyv1.AddToScheme(scheme), httpv1alpha1.AddToScheme(scheme), httpv1beta1.AddToScheme(scheme), apis.AddToScheme(scheme))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/proxies"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
@@ -190,6 +191,8 @@ func agentRequirements(cluster *facts.Facts, account types.NamespacedName, add f
 		if isEnabled(cluster, "install-proxies") {
 			require("the agent installs no proxies", "apps", "deployments", facts.ProxyService, "create", "patch",
 				"delete")
+			require("the agent installs no proxies for InterceptorRoutes, and removes none", httpv1beta1.Group,
+				httpv1beta1.Resource, "", "list", "watch")
 		}
 	}
 	if cluster.Webhook != nil {
