@@ -24,14 +24,14 @@ func reference(app string) *externalscaler.ScaledObjectRef {
 	}
 }
 
-// isActive reports whether the scaler tells KEDA to activate an app.
+// isActive returns whether the scaler reports an app as active to KEDA.
 func (s *environment) isActive(t *testing.T, app string) (bool, error) {
 	t.Helper()
 	got, err := s.keda().IsActive(await.Context(t), reference(app), grpc.WaitForReady(true))
 	return got.GetResult(), err
 }
 
-// awaitActive waits until the scaler tells KEDA that an app is active or not.
+// awaitActive waits until the scaler reports to KEDA that an app is active, or that it is not.
 func (s *environment) awaitActive(t *testing.T, app string, want bool) {
 	t.Helper()
 	last := ""
