@@ -239,15 +239,6 @@ func TestCRDWithoutPatterns(t *testing.T) {
 		t.Error("the object was made without its pattern")
 	}
 
-	defer func() { // DEBUG
-		text, _ := os.ReadFile(filepath.Join(folder, "agent.log"))
-		t.Logf("LOG %s", text)
-		var list corev1.EventList
-		get(t, "/api/v1/namespaces/edited/events", &list)
-		for _, e := range list.Items {
-			t.Logf("EVENT %s %s", e.Reason, e.Message)
-		}
-	}()
 	edited := namespace(t, "edited")
 	apply(t, edited, shop(simple))
 	before := awaitObject(t, edited, "shop", "made", there)

@@ -167,21 +167,25 @@ func (r *ScaledObjectReconciler) writeConditions(
 func (r *ScaledObjectReconciler) reportWriteError(scaled *apis.ScaledObject, name string, err error) error {
 	isTransient := apierrors.IsConflict(err) || apierrors.IsServerTimeout(err) || apierrors.IsNotFound(err)
 	if !isTransient && !errors.Is(err, context.DeadlineExceeded) {
-		r.warn(scaled, httpv1alpha1.ReasonWriteRejected, fmt.Sprintf("HTTPScaledObject %q: %v%s", name, err, fixOf(err)))
+		r.warn(scaled, httpv1alpha1.ReasonWriteRejected, fmt.Sprintf("HTTPScaledObject %q: %s", name, describe(err)))
 	}
 	return fmt.Errorf("write HTTPScaledObject %s/%s: %w", scaled.Namespace, name, err)
 }
 
-// fixOf returns the fix for a rejected write, empty if the answer of the API server contains it. The API server has no
-// reason of its own for a field that the schema lacks: its texts are those of server-side apply
-// (sigs.k8s.io/structured-merge-diff) and of strict validation (k8s.io/apimachinery, runtime/serializer/json).
-func fixOf(err error) string {
+// describe returns the text of a rejected write, with the fix if the installed schema lacks a field. The API server has no
+// reason of its own for such a field: its texts are those of server-side apply (sigs.k8s.io/structured-merge-diff) and of
+// strict validation (k8s.io/apimachinery, runtime), which contains the whole object first.
+func describe(err error) string {
 	text := err.Error()
-	if strings.Contains(text, "field not declared in schema") || strings.Contains(text, "unknown field") {
-		return "; the installed CustomResourceDefinition lacks the field: install that of this project, kubectl apply " +
+	_, unknown, isStrict := strings.Cut(text, "strict decoding error: ")
+	if isStrict {
+		text = unknown
+	}
+	if isStrict || strings.Contains(text, "field not declared in schema") {
+		text += "; the installed CustomResourceDefinition lacks the field: install that of this project, kubectl apply " +
 			"--server-side --force-conflicts -f config/crd"
 	}
-	return ""
+	return text
 }
 
 // rollout reads the Rollout that a ScaledObject targets. It returns nil if the target is another kind, if the
