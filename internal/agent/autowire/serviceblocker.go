@@ -170,7 +170,7 @@ func tlsIssue(port *corev1.ServicePort) string {
 	if _, isSelected := protocolOf(*port); isSelected || port.AppProtocol != nil || !isSuspect {
 		return ""
 	}
-	return fmt.Sprintf("its port %d may be one for TLS, and nothing says so; set appProtocol: https on it, or "+
+	return fmt.Sprintf("its port %d may be one for TLS, and has no appProtocol; set appProtocol: https on it, or "+
 		"appProtocol: http if a load balancer ends TLS", port.Port)
 }
 
