@@ -40,8 +40,13 @@ type Object struct {
 // wired is the reason of an object whose backends point at the proxies.
 const wired = "Wired"
 
-// seeAutowire is the part of a row about Services that route to the proxies.
-const seeAutowire = "`trafficAutowire: service` and `fallbackService`: see [autowire](autowire.md)"
+const (
+	// unsupported is the reason of an object whose Service has no selector.
+	unsupported = "UnsupportedSetting"
+	// needsSelector is the part of a row about such Services.
+	needsSelector = "the Service has no selector, so the agent does not take it over: give it the one of the fallback " +
+		"Service ([from Kedify](../how-to/autowire-services.md#from-kedify))"
+)
 
 // All returns all samples, in the order of the repository.
 func All() []Sample {
@@ -69,7 +74,8 @@ func folders() []Sample {
 		{
 			Name: "samples/chain-scaling", File: "chain-scaling.yaml",
 			Happens: "an object for each of the four applications; the other trigger, `kubernetes-workload`, stays as it is. " +
-				"`loadbalancing: eds` is what the proxies do. " + seeAutowire,
+				"`loadbalancing: eds` is what the proxies do",
+			Refused: needsSelector,
 			Objects: []Object{
 				chained("frontend"), chained("backend-a"), chained("backend-b"), chained("backend-c"),
 			},
@@ -153,7 +159,8 @@ const (
 // chained returns the object of an application of chain-scaling.
 func chained(name string) Object {
 	return Object{
-		Name: name, ScaledObject: name, Spec: `{hosts: [` + name + `], scaleTargetRef: {service: ` + name + `, port: 8080}}`,
+		Name: name, ScaledObject: name, Wiring: unsupported,
+		Spec: `{hosts: [` + name + `], scaleTargetRef: {service: ` + name + `, port: 8080}}`,
 		Annotations: map[string]string{
 			"http.kedify.io/traffic-autowire": "service", "http.kedify.io/fallback-service": name + "-fallback",
 		},
@@ -282,7 +289,7 @@ func httpServers() []Sample {
 	const folder = "samples/http-server/config/"
 	internal := func(hosts, port string) Object {
 		return Object{
-			Name: "server-service", ScaledObject: "server-service",
+			Name: "server-service", ScaledObject: "server-service", Wiring: unsupported,
 			Spec: `{hosts: [` + hosts + `], scaleTargetRef: {service: server-service, ` + port + `}}`,
 			Annotations: map[string]string{
 				"http.kedify.io/traffic-autowire": "service", "http.kedify.io/fallback-service": "server-service-fallback",
@@ -314,16 +321,16 @@ func httpServers() []Sample {
 		},
 		{
 			Name: folder + "internal-service-autowiring.yaml", File: "http-server-internal.yaml",
-			Happens: "an object. " + seeAutowire, Objects: []Object{internal("server-service.keda", "port: 8080")},
+			Happens: "an object", Refused: needsSelector, Objects: []Object{internal("server-service.keda", "port: 8080")},
 		},
 		{
 			Name: folder + "internal-service-autowiring-named-ports.yaml", File: "http-server-internal-named-port.yaml",
-			Happens: "an object with the port's name. " + seeAutowire,
+			Happens: "an object with the port's name", Refused: needsSelector,
 			Objects: []Object{internal("server-service.keda", "portName: myport")},
 		},
 		{
 			Name: folder + "internal-service-autowiring-tls.yaml, …-tls-buggy.yaml", File: "http-server-internal-tls.yaml",
-			Happens: "an object with the certificate. " + seeAutowire, Objects: []Object{named},
+			Happens: "an object with the certificate", Refused: needsSelector, Objects: []Object{named},
 		},
 		{
 			Name: "samples/websocket-server", File: "websocket-server.yaml",
