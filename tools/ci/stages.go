@@ -189,8 +189,8 @@ func ownClusters() []Stage {
 		// It kills proxies under load: a proxy or Traefik that notices this late, for lack of processor time, fails
 		// requests.
 		{
-			Name: "autowire-rest", Make: []string{"test-autowire", "AUTOWIRE=TestProxies|TestRetries|TestShared|TestProbes"},
-			OwnCluster: true, Alone: true,
+			Name: "autowire-rest", OwnCluster: true, Alone: true,
+			Make: []string{"test-autowire", "AUTOWIRE=TestProxies|TestRetries|TestShared|TestProbes|TestServices"},
 		},
 		{
 			Name: "autowire-contour", Make: []string{"test-autowire", "AUTOWIRE=TestAutowire", "INGRESS=contour"},
