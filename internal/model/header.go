@@ -69,9 +69,10 @@ func (t HeaderText) Parse() (Header, error) {
 	case count > 1:
 		return Header{}, fmt.Errorf("%w: it has several of value, valueWildcard and valueRegex: keep one", ErrHeader)
 	case t.Wildcard != nil:
-		err = header.setWildcard(*t.Wildcard)
+		header.Wildcard, err = normalizeWildcard(*t.Wildcard)
+		header.Any = err == nil && header.Wildcard == ""
 	case t.Regex != nil:
-		err = header.setRegex(*t.Regex)
+		header.Regex, err = *t.Regex, validateRegex(*t.Regex)
 	case t.Value != nil:
 		header.Value, err = *t.Value, validateHeaderValue(*t.Value)
 	default:
@@ -100,14 +101,15 @@ func validateHeaderValue(value string) error {
 	return nil
 }
 
-// setWildcard normalizes a wildcard. In each run of wildcard characters, "?" comes before a single "*".
-func (h *Header) setWildcard(text string) error {
+// normalizeWildcard normalizes a wildcard: in each run of wildcard characters, "?" comes before a single "*". The result
+// is empty for one that matches any value.
+func normalizeWildcard(text string) (string, error) {
 	const field = "valueWildcard"
 	if err := validatePattern(field, text); err != nil {
-		return err
+		return "", err
 	}
 	if strings.Trim(text, " ") != text {
-		return fmt.Errorf("%w: %s begins or ends with a space, which is never part of a value in a request: remove it",
+		return "", fmt.Errorf("%w: %s begins or ends with a space, which is never part of a value in a request: remove it",
 			ErrHeader, field)
 	}
 	var normal strings.Builder
@@ -126,20 +128,17 @@ func (h *Header) setWildcard(text string) error {
 		}
 	}
 	if normal.String() == "*" {
-		h.Any = true
-		return nil
+		return "", nil
 	}
-	h.Wildcard = normal.String()
-	return validateExpression(field, wildcardExpression(h.Wildcard))
+	return normal.String(), validateExpression(field, wildcardExpression(normal.String()))
 }
 
-// setRegex checks a regular expression.
-func (h *Header) setRegex(text string) error {
+// validateRegex checks a regular expression.
+func validateRegex(text string) error {
 	const field = "valueRegex"
 	if err := validatePattern(field, text); err != nil {
 		return err
 	}
-	h.Regex = text
 	return validateExpression(field, text)
 }
 

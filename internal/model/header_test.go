@@ -20,26 +20,31 @@ func TestParseHeaderPatterns(t *testing.T) {
 	}{
 		"a wildcard": {
 			model.HeaderText{Name: "User-Agent", Wildcard: new("Python*")},
-			model.Header{Name: "user-agent", Wildcard: "python*"}, "(?i:python.*)",
+			model.Header{Name: "user-agent", Wildcard: "python*"},
+			"(?i:python.*)",
 		},
 		"other characters are literal": {
 			model.HeaderText{Name: "x", Wildcard: new("rel.v?-*(a|b)")},
-			model.Header{Name: "x", Wildcard: "rel.v?-*(a|b)"}, `(?i:rel\.v.-.*\(a\|b\))`,
+			model.Header{Name: "x", Wildcard: "rel.v?-*(a|b)"},
+			`(?i:rel\.v.-.*\(a\|b\))`,
 		},
 		"a backslash is literal": {
 			model.HeaderText{Name: "x", Wildcard: new(`\*`)},
-			model.Header{Name: "x", Wildcard: `\*`}, `(?i:\\.*)`,
+			model.Header{Name: "x", Wildcard: `\*`},
+			`(?i:\\.*)`,
 		},
 		"several stars are one, after the question marks": {
 			model.HeaderText{Name: "x", Wildcard: new("a**?*?b***")},
-			model.Header{Name: "x", Wildcard: "a??*b*"}, "(?i:a...*b.*)",
+			model.Header{Name: "x", Wildcard: "a??*b*"},
+			"(?i:a...*b.*)",
 		},
 		"only stars": {
 			model.HeaderText{Name: "x", Wildcard: new("***")}, model.Header{Name: "x", Any: true}, "",
 		},
 		"a regular expression": {
 			model.HeaderText{Name: "X-Version", Regex: new(`Go/[0-9]+(\.[0-9]+)*`)},
-			model.Header{Name: "x-version", Regex: `Go/[0-9]+(\.[0-9]+)*`}, `(?i:Go/[0-9]+(\.[0-9]+)*)`,
+			model.Header{Name: "x-version", Regex: `Go/[0-9]+(\.[0-9]+)*`},
+			`(?i:Go/[0-9]+(\.[0-9]+)*)`,
 		},
 		"an alternation stays one expression": {
 			model.HeaderText{Name: "x", Regex: new("a|b")}, model.Header{Name: "x", Regex: "a|b"}, "(?i:a|b)",
@@ -107,8 +112,10 @@ func TestParseHeaderRejects(t *testing.T) {
 func TestParseHeaderLimitsPrograms(t *testing.T) {
 	t.Parallel()
 	for _, text := range []model.HeaderText{
-		{Name: "x", Wildcard: new(strings.Repeat("a", 200))}, {Name: "x", Wildcard: new(strings.Repeat("?*a", 60))},
-		{Name: "x", Regex: new("[a-z]{200}")}, {Name: "x", Regex: new("((a{1,9}){1,9}){1,9}")},
+		{Name: "x", Wildcard: new(strings.Repeat("a", 200))},
+		{Name: "x", Wildcard: new(strings.Repeat("?*a", 60))},
+		{Name: "x", Regex: new("[a-z]{200}")},
+		{Name: "x", Regex: new("((a{1,9}){1,9}){1,9}")},
 	} {
 		if got, err := text.Parse(); !errors.Is(err, model.ErrHeader) || !strings.Contains(err.Error(), "instructions") {
 			t.Errorf("%+v, %v", got, err)

@@ -34,17 +34,17 @@ func serviceAt(namespace, name string) string {
 func (w web) selects() string {
 	spec, _ := w["spec"].(map[string]any)
 	selector, _ := spec["selector"].(map[string]any)
-	text := fmt.Sprint(selector["app"])
+	words := []any{selector["app"]}
 	for _, port := range all(spec, "ports") {
-		text += fmt.Sprintf(" %v", port["targetPort"])
+		words = append(words, port["targetPort"])
 	}
-	return text
+	return strings.TrimSuffix(fmt.Sprintln(words...), "\n")
 }
 
 // awaitClients waits until Service shop selects the Pods with a label app. It returns the Service.
 func awaitClients(t *testing.T, namespace, app string) web {
 	t.Helper()
-	want := map[string]string{"shop": "shop 8000 8000", "kedify-proxy": "kedify-proxy http http"}[app]
+	want := map[string]string{"shop": "shop 8000 8000", "kedify-proxy": "kedify-proxy http http"}[app] //nolint:dupword // of two ports
 	var found web
 	await.Described(t, namespace+": Service shop selects "+want, func() bool {
 		found = web{}

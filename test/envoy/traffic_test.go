@@ -311,9 +311,17 @@ func TestHeaderPatternsAtTheLimit(t *testing.T) {
 	object := kit.NewScaledObject(namespace, "largest", "largest", 1, "largest.example.com")
 	request := http.Header{}
 	for i, part := range []struct{ wildcard, regex, value string }{
-		{wildcard: "k", value: "K"}, {wildcard: "s", value: "S"}, {wildcard: "7", value: "7"}, {wildcard: "?", value: "x"},
-		{wildcard: "a*", value: "ab"}, {regex: "[a-ks-y]", value: "K"}, {regex: "(?:k|S)", value: "s"},
-		{regex: "(a+)*", value: "A"}, {regex: "[^k]?", value: "x"}, {regex: `\w`, value: "_"}, {regex: "a{2}", value: "aa"},
+		{wildcard: "k", value: "K"},
+		{wildcard: "s", value: "S"},
+		{wildcard: "7", value: "7"},
+		{wildcard: "?", value: "x"},
+		{wildcard: "a*", value: "ab"},
+		{regex: "[a-ks-y]", value: "K"},
+		{regex: "(?:k|S)", value: "s"},
+		{regex: "(a+)*", value: "A"},
+		{regex: "[^k]?", value: "x"},
+		{regex: `\w`, value: "_"},
+		{regex: "a{2}", value: "aa"},
 	} {
 		header := httpv1alpha1.Header{Name: "X-" + string(rune('A'+i))}
 		repeat := func(count int) model.HeaderText {

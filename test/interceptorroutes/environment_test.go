@@ -224,7 +224,7 @@ func (s *environment) awaitQueueing(t *testing.T, host string) {
 			return false
 		default:
 		}
-		queued, err := s.interceptor.Queued(t.Context())
+		queued, err := s.interceptor.Queued(ctx)
 		return err == nil && queued == 1
 	})
 	cancel()

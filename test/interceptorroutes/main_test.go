@@ -150,7 +150,7 @@ func (s *environment) stop() error {
 		errs = errors.Join(errs, s.interceptor.Kill())
 	}
 	if s.Testbed != nil {
-		errs = errors.Join(errs, s.Testbed.Stop())
+		errs = errors.Join(errs, s.Stop())
 	}
 	return errs
 }

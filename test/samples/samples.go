@@ -111,7 +111,7 @@ func folders() []Sample {
 			Objects: []Object{{
 				Name: "grpc-responder", ScaledObject: "grpc-responder",
 				Spec:        `{hosts: [grpc.keda], pathPrefixes: [/], scaleTargetRef: {service: grpc-responder, port: 50051}}`,
-				Annotations: map[string]string{"http.kedify.io/tls-secret-name": "grpc-responder"},
+				Annotations: map[string]string{"http.kedify.io/tls-secret-name": "grpc-responder"}, //nolint:gosec // the name of a Secret
 			}},
 		},
 		{
@@ -170,9 +170,9 @@ func chained(name string) Object {
 // multipleTriggers returns the alternatives of http-scaler-multiple-triggers.
 func multipleTriggers() []Sample {
 	const folder = "samples/http-scaler-multiple-triggers/"
-	object := func(name, scaled, part, wiring string) Object {
+	object := func(name, scaled, part string) Object {
 		return Object{
-			Name: name, ScaledObject: scaled, Wiring: wiring,
+			Name: name, ScaledObject: scaled, Wiring: wired,
 			Spec: `{hosts: [demo.keda], ` + part + `, scaleTargetRef: {service: http-server, port: 8080}}`,
 		}
 	}
@@ -188,7 +188,7 @@ func multipleTriggers() []Sample {
 		{
 			Name: folder + "so.yaml", File: "http-scaler-multiple-triggers-one.yaml",
 			Happens:  "applied unchanged: an object, and the Ingress with its path is wired",
-			Objects:  []Object{object("http-server-paths", "http-server-paths", `pathPrefixes: [/echo]`, wired)},
+			Objects:  []Object{object("http-server-paths", "http-server-paths", `pathPrefixes: [/echo]`)},
 			Backends: map[string]string{ingress + "http-server-echo": proxy, ingress + "http-server-info": "http-server:8080"},
 		},
 		{
@@ -196,8 +196,8 @@ func multipleTriggers() []Sample {
 			Happens: "applied unchanged: an object for each trigger, the second with the trigger's name as a suffix; both " +
 				"Ingresses are wired",
 			Objects: []Object{
-				object("http-server-paths", "http-server-paths", `pathPrefixes: [/echo]`, wired),
-				object("http-server-paths-info", "http-server-paths", `pathPrefixes: [/info]`, wired),
+				object("http-server-paths", "http-server-paths", `pathPrefixes: [/echo]`),
+				object("http-server-paths-info", "http-server-paths", `pathPrefixes: [/info]`),
 			},
 			Backends: both,
 		},
@@ -205,16 +205,16 @@ func multipleTriggers() []Sample {
 			Name: folder + "so-headers.yaml", File: "http-scaler-multiple-triggers-headers.yaml",
 			Happens: "an object for each trigger; both Ingresses are wired", Refused: narrow, Backends: both,
 			Objects: []Object{
-				headed(object("http-server-headers", "http-server-headers", alpha, wired)),
-				headed(object("http-server-headers-beta", "http-server-headers", beta, wired)),
+				headed(object("http-server-headers", "http-server-headers", alpha)),
+				headed(object("http-server-headers-beta", "http-server-headers", beta)),
 			},
 		},
 		{
 			Name: folder + "so-paths-headers.yaml", File: "http-scaler-multiple-triggers-both.yaml",
 			Happens: "an object for each trigger; both Ingresses are wired", Refused: narrow, Backends: both,
 			Objects: []Object{
-				headed(object("http-server-combined", "http-server-combined", `pathPrefixes: [/info], `+alpha, wired)),
-				headed(object("http-server-combined-beta", "http-server-combined", `pathPrefixes: [/echo], `+beta, wired)),
+				headed(object("http-server-combined", "http-server-combined", `pathPrefixes: [/info], `+alpha)),
+				headed(object("http-server-combined-beta", "http-server-combined", `pathPrefixes: [/echo], `+beta)),
 			},
 		},
 	}
@@ -316,7 +316,7 @@ func httpServers() []Sample {
 			Objects: []Object{{
 				Name: "http-server-tls", ScaledObject: "http-server-tls",
 				Spec:        `{hosts: [tls-demo.keda], scaleTargetRef: {service: http-server-tls, port: 443}}`,
-				Annotations: map[string]string{"http.kedify.io/tls-secret-name": "http-server-tls"},
+				Annotations: map[string]string{"http.kedify.io/tls-secret-name": "http-server-tls"}, //nolint:gosec // the name of a Secret
 			}},
 		},
 		{
@@ -360,7 +360,7 @@ func courses() []Sample {
 		{
 			Name: "killercoda/gateway-api, first part", File: "killercoda-gateway-api.yaml",
 			Happens: "an object, and its backend in the HTTPRoute is wired; the other backend and the weights stay",
-			Objects: []Object{object("blue", "keda-meets-gw.com", wired)},
+			Objects: []Object{object("blue", "keda-meets-gw.com")},
 			Backends: map[string]string{
 				httpRoute + "app": "kedify-proxy:8080 prpl:8080",
 			},
@@ -369,7 +369,7 @@ func courses() []Sample {
 			Name: "killercoda/gateway-api, weighted", File: "killercoda-gateway-api-weighted.yaml",
 			Happens:  "an object for each version. The course's own Envoy sends requests to Service `kedify-proxy`, with the Host of each",
 			Objects:  []Object{object("blue", "blue", ""), object("prpl", "prpl", "")},
-			Backends: map[string]string{httpRoute + "app": "envoy:8080 envoy:8080"},
+			Backends: map[string]string{httpRoute + "app": "envoy:8080 envoy:8080"}, //nolint:dupword // two backends
 		},
 		{
 			Name: "killercoda/grpc", File: "killercoda-grpc.yaml",
@@ -380,13 +380,13 @@ func courses() []Sample {
 			Objects: []Object{{
 				Name: "grpc-responder", ScaledObject: "grpc-responder",
 				Spec:        `{hosts: [grpc.keda], pathPrefixes: [/], scaleTargetRef: {service: grpc-responder, port: 50051}}`,
-				Annotations: map[string]string{"http.kedify.io/tls-secret-name": "grpc-responder"},
+				Annotations: map[string]string{"http.kedify.io/tls-secret-name": "grpc-responder"}, //nolint:gosec // the name of a Secret
 			}},
 		},
 		{
 			Name: "killercoda/http-scaler", File: "killercoda-http-scaler.yaml",
 			Happens:  "applied unchanged: an object, and the Ingress is wired",
-			Objects:  []Object{object("blue", "blue.com", wired)},
+			Objects:  []Object{object("blue", "blue.com")},
 			Backends: map[string]string{ingress + "blue": proxy},
 		},
 	}

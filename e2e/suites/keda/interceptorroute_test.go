@@ -50,7 +50,7 @@ func metricRows() []metricRow {
 
 // TestInterceptorRoute scales apps by InterceptorRoutes with a stock KEDA: from zero, by each metric and by both, and
 // back to zero. A canary by an InterceptorRoute runs at the same time. No request fails.
-func TestInterceptorRoute(t *testing.T) {
+func TestInterceptorRoute(t *testing.T) { //nolint:tparallel // the tests of the suite share a cluster
 	cluster, repo := testbed.Launch(t, provider.Spec{Addons: []string{testbed.KEDAAddon()}})
 	node, err := inside.Open(cluster.Node)
 	if err != nil {

@@ -29,11 +29,12 @@ type outcomes map[string][]outcome
 // recordOutcome records the result for a backend for each of its targets.
 func (p *objectPlan) recordOutcome(targets []*Target, ref *backend, reason, message string) {
 	where := p.object.String() + ", " + ref.label
-	if message != "" {
+	switch {
+	case message != "":
 		where += ": " + message
-	} else if p.object.kind == trigger.AutowireService {
+	case p.object.kind == trigger.AutowireService:
 		where += p.object.hostHint(targets)
-	} else if !slices.ContainsFunc(targets, func(t *Target) bool { return t.matchesAll(ref.received) }) {
+	case !slices.ContainsFunc(targets, func(t *Target) bool { return t.matchesAll(ref.received) }):
 		where += " (requests that match no trigger get status 404)"
 	}
 	for _, target := range targets {

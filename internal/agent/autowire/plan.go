@@ -221,13 +221,7 @@ func (p *objectPlan) selectBackends(
 		if isWired && p.isPending(ref, &to, targets) {
 			to = *ref
 		}
-		reason, message := p.serviceBlocker(targets, original, isWired)
-		if reason == "" {
-			reason, message = p.permanentBlocker(targets, backends, i, &to, toService)
-		}
-		if reason == "" && !isWired {
-			reason, message = p.forwardBlocker(targets)
-		}
+		reason, message := p.lastingBlocker(targets, backends, i, &to, toService, isWired)
 		if reason == "" {
 			p.needsGrant = p.needsGrant || to.isCrossNamespace
 			reason, message = p.blocker(targets, &to, isWired && p.isInFleet(ref, targets[0]), state)
@@ -241,6 +235,21 @@ func (p *objectPlan) selectBackends(
 		p.recordOutcome(targets, ref, reason, message)
 	}
 	return wired, hasTarget
+}
+
+// lastingBlocker returns why a backend must not reference the proxies until a user changes something, or until a Service
+// to forward to exists. An empty reason means that nothing blocks it.
+func (p *objectPlan) lastingBlocker(
+	targets []*Target, originals []backend, at int, to *backend, toService behavior, isWired bool,
+) (reason, message string) {
+	reason, message = p.serviceBlocker(targets, &originals[at], isWired)
+	if reason == "" {
+		reason, message = p.permanentBlocker(targets, originals, at, to, toService)
+	}
+	if reason == "" && !isWired {
+		reason, message = p.forwardBlocker(targets)
+	}
+	return reason, message
 }
 
 // permanentBlocker returns why a backend must not reference the proxies until a user changes something. An empty

@@ -1,9 +1,9 @@
 package autowire
 
 import (
-	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -82,7 +82,7 @@ func serviceNames(name, namespace string) []string {
 func portsText(ports []corev1.ServicePort) string {
 	var numbers []string
 	for _, port := range ports {
-		numbers = append(numbers, fmt.Sprint(port.Port))
+		numbers = append(numbers, strconv.Itoa(int(port.Port)))
 	}
 	if len(numbers) == 1 {
 		return "port " + numbers[0]

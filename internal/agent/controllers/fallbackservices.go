@@ -21,7 +21,8 @@ func (a *AutowireReconciler) writeServices(
 ) (failed map[string]string, err error) {
 	failed = map[string]string{}
 	for _, change := range changes {
-		name, issue := "", error(nil)
+		var name string
+		var issue error
 		if change.Delete != nil {
 			name, issue = change.Delete.Name, a.deleteService(ctx, change.Delete)
 		} else {

@@ -57,10 +57,11 @@ func TestForwarding(t *testing.T) {
 			if to != test.to || fallback != test.to || (from == "shop") != (test.to != "") {
 				t.Errorf("forwards to %q, from %q with %q, want %q", to, from, fallback, test.to)
 			}
-			says := ""
+			var texts []string
 			for _, problem := range want.Problems {
-				says += problem.Reason + ": " + problem.Message
+				texts = append(texts, problem.Reason+": "+problem.Message)
 			}
+			says := strings.Join(texts, "")
 			if !strings.HasPrefix(says, test.says) || says != "" && test.says == "" {
 				t.Errorf("problems %q, want %q", says, test.says)
 			}

@@ -258,15 +258,18 @@ func TestFind(t *testing.T) {
 		},
 		{
 			"an InterceptorRoute with weights of a Rollout that references another one",
-			asRoute(cluster(both, routed("web", "other"))), "", []cleanup.Kind{cleanup.Weights},
+			asRoute(cluster(both, routed("web", "other"))), "",
+			[]cleanup.Kind{cleanup.Weights},
 		},
 		{
 			"an InterceptorRoute with weights of a Rollout that references an HTTPScaledObject of its name",
-			asRoute(cluster(both, rollout("web", "web", ""))), "", []cleanup.Kind{cleanup.Weights},
+			asRoute(cluster(both, rollout("web", "web", ""))), "",
+			[]cleanup.Kind{cleanup.Weights},
 		},
 		{
 			"weights of a Rollout that references an InterceptorRoute of the object's name",
-			cluster(both, routed("web", "web")), "", []cleanup.Kind{cleanup.Weights},
+			cluster(both, routed("web", "web")), "",
+			[]cleanup.Kind{cleanup.Weights},
 		},
 		{
 			"an InterceptorRoute with weights of a Rollout with an invalid configuration",
@@ -274,7 +277,8 @@ func TestFind(t *testing.T) {
 		},
 		{
 			"an InterceptorRoute with an owner annotation without weights",
-			asRoute(cluster(map[string]string{mark: "shop/web uid-of-web"})), "", []cleanup.Kind{cleanup.OwnerAnnotation},
+			asRoute(cluster(map[string]string{mark: "shop/web uid-of-web"})), "",
+			[]cleanup.Kind{cleanup.OwnerAnnotation},
 		},
 		{
 			"an InterceptorRoute with weights without an owner", asRoute(cluster(map[string]string{weights: "[]"})), "",

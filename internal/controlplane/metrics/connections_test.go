@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
-	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
 // TestConnections has the number of connections with clients as the proxies of a fleet report it to two replicas.
@@ -86,7 +85,7 @@ func TestConnectionsOfChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		applied = overTheWire(t, s.meter.Changes(s.now, &last)).ApplyTo(applied)
-		if got := applied.Connections[model.Fleet(fleet)]; got != connections {
+		if got := applied.Connections[fleet]; got != connections {
 			t.Errorf("%v connections, want %v", got, connections)
 		}
 	}

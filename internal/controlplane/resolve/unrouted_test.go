@@ -22,7 +22,7 @@ func TestUnroutedObjects(t *testing.T) {
 		return object
 	}
 	other := kit.NewScaledObject("shop", "shop", "shop", 2, "shop.example.com")
-	other.CreationTimestamp.Time = time.Now()
+	other.CreationTimestamp.Time = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	other.Annotations = map[string]string{httpv1alpha1.AnnotationFleet: httpv1alpha1.FleetShared}
 	for value, owner := range map[string]string{httpv1alpha1.RoutingNone: "shop/shop", "all": "apps/metrics"} {
 		inputs := resolve.Inputs{
