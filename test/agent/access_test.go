@@ -98,9 +98,11 @@ func permissions(t *testing.T, file string) []string {
 			t.Fatal(err)
 		}
 		for _, rule := range role.Rules {
-			for _, name := range append(rule.ResourceNames, "")[:max(1, len(rule.ResourceNames))] {
-				for _, verb := range rule.Verbs {
-					found[permission(verb, rule.Resources[0], rule.APIGroups[0], name, role.Namespace)] = true
+			for _, resource := range rule.Resources {
+				for _, name := range append(rule.ResourceNames, "")[:max(1, len(rule.ResourceNames))] {
+					for _, verb := range rule.Verbs {
+						found[permission(verb, resource, rule.APIGroups[0], name, role.Namespace)] = true
+					}
 				}
 			}
 		}

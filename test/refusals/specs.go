@@ -83,7 +83,7 @@ func invalidMatches() []InvalidObject {
 			Patch:   `{spec: {headers: [{name: X-A, valueRegex: "[a-z]{200}"}]}}`,
 			Answers: "canary", Reason: httpv1alpha1.ReasonInvalidHeaders,
 			Message: `spec.headers[0] "X-A": not a header: valueRegex: not a regular expression that Envoy accepts: ` +
-				`"[a-z]{200}": its RE2 program may have 209 instructions, and Envoy allows at most 100: shorten it, ` +
+				`"[a-z]{200}": its RE2 program may have 213 instructions, and Envoy allows at most 100: shorten it, ` +
 				`repeat less often, or use exact or prefix`,
 		},
 		{

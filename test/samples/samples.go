@@ -360,7 +360,7 @@ func courses() []Sample {
 		{
 			Name: "killercoda/gateway-api, first part", File: "killercoda-gateway-api.yaml",
 			Happens: "an object, and its backend in the HTTPRoute is wired; the other backend and the weights stay",
-			Objects: []Object{object("blue", "keda-meets-gw.com")},
+			Objects: []Object{object("blue", "keda-meets-gw.com", wired)},
 			Backends: map[string]string{
 				httpRoute + "app": "kedify-proxy:8080 prpl:8080",
 			},
@@ -386,7 +386,7 @@ func courses() []Sample {
 		{
 			Name: "killercoda/http-scaler", File: "killercoda-http-scaler.yaml",
 			Happens:  "applied unchanged: an object, and the Ingress is wired",
-			Objects:  []Object{object("blue", "blue.com")},
+			Objects:  []Object{object("blue", "blue.com", wired)},
 			Backends: map[string]string{ingress + "blue": proxy},
 		},
 	}
