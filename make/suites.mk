@@ -123,9 +123,12 @@ test-autowire: tools-cluster ## [root, 20 min] autowire an Ingress and an HTTPRo
 test-traffic: tools-cluster ## [root, 15 min] compare what works behind an Ingress with kedify-proxy: ab, WebSockets, gRPC, slow responses, sticky users
 	$(call suite,traffic,60m,TRAFFIC_AB="$$($(CLUSTER) path apache2-utils)/usr")
 
+# Which test, as a pattern: TestTutorial, TestGuide, TestPublicSample or TestIngress.
+GUIDE ?=
+
 .PHONY: test-guide
-test-guide: tools-cluster ## [root, 6 min] run the canary guide's commands, and compare their output with the guide
-	$(call suite,guide,60m)
+test-guide: tools-cluster ## [root, 8 min] run the commands of the tutorial and of the guides, and compare their output with the pages (GUIDE=TestIngress)
+	$(call suite,guide,60m,,$(GUIDE))
 
 # Which test, as a pattern: workloadRef, separate or blue-green.
 WORKLOADS ?=
