@@ -68,7 +68,7 @@ func (r *reader) writeManifests(t *testing.T) {
 	for name, heading := range map[string]string{
 		"shop.yaml": "Scale an application behind an Ingress", "scaledobject.yaml": "Scale it by requests",
 	} {
-		manifest := testbed.Block(t, page, heading, "yaml", 1)
+		manifest := testbed.Block(t, page, heading, "yaml", 0)
 		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(manifest), 0o600); err != nil {
 			t.Fatal(err)
 		}
