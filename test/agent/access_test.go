@@ -53,6 +53,8 @@ func TestPermissions(t *testing.T) {
 		"get virtualservices.networking.istio.io", "get services",
 		// The API server requires this permission in addition to patch when an apply creates, and audits the patch.
 		"create httpscaledobjects.http.keda.sh", "create services",
+		// TestProxiesOfInterceptorRoutes has a condition written.
+		"patch interceptorroutes/status.http.keda.sh",
 		// TestClientService has a fallback Service deleted.
 		"delete services",
 		"create deployments.apps/kedify-proxy", "create configmaps/kedify-proxy-bootstrap",
