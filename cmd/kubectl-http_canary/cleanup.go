@@ -49,9 +49,9 @@ func newCleanup(conn *connection) *cobra.Command {
 		Use:   "cleanup",
 		Short: "Find and remove what deleted or changed Rollouts left behind",
 		Long: `cleanup finds weights and routes that deleted Rollouts, or Rollouts that now reference other
-objects, left on HTTPScaledObjects, InterceptorRoutes and Gateway API routes. The controller does not call the
-router in these cases, so the traffic split stays active. It also finds objects of components that are no longer installed. It
-changes nothing without --apply.
+objects, left on HTTPScaledObjects, InterceptorRoutes and Gateway API routes. The controller does not call
+the router in these cases, so the traffic split stays active. It also finds objects of components that are
+no longer installed. It changes nothing without --apply.
 
 Each removal is one request that fails if the object has changed since it was read. Weights without an owner
 annotation may be set by a user: they are listed, and removed only with --unowned. cleanup searches all

@@ -14,13 +14,7 @@ func externalKeys() []key {
 }
 
 // ExternalKeys returns all keys of a TypeEnvoyHTTP trigger, as Keys does for a TypeHTTP trigger.
-func ExternalKeys() []Key {
-	var all []Key
-	for _, k := range externalKeys() {
-		all = append(all, Key{k.name, k.fallback})
-	}
-	return all
-}
+func ExternalKeys() []Key { return published(externalKeys()) }
 
 // ParseExternal parses the metadata of an IsExternal trigger, as Parse does for other ones. It sets the metric and the
 // external proxies only. Keys that select requests have no effect: the user's Envoys route them.

@@ -112,7 +112,8 @@ func decodeHeaders(value string) ([]headerText, error) {
 // unknownFields returns an error for each unknown field. index is that of the element.
 func (h headerText) unknownFields(index int) (all []error) {
 	for _, field := range slices.Sorted(maps.Keys(h.Unknown)) {
-		all = append(all, fmt.Errorf("[%d]: unknown field %.*q: use name, and one of value, valueWildcard and valueRegex", index, maxShownValue, field))
+		all = append(all, fmt.Errorf("[%d]: unknown field %.*q: use name, and one of value, valueWildcard and valueRegex",
+			index, maxShownValue, field))
 	}
 	return all
 }

@@ -178,9 +178,12 @@ type Key struct {
 }
 
 // Keys returns all keys of a TypeHTTP trigger, in the order in which problems are reported.
-func Keys() []Key {
+func Keys() []Key { return published(keys()) }
+
+// published returns the keys of a table.
+func published(table []key) []Key {
 	var all []Key
-	for _, k := range keys() {
+	for _, k := range table {
 		all = append(all, Key{k.name, k.fallback})
 	}
 	return all

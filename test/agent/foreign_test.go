@@ -21,8 +21,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
-// otherConditions makes our definition have conditions as those of the KEDA HTTP add-on before v0.12 have them.
-func otherConditions(t *testing.T) string {
+// editedDefinition returns our definition as JSON after a change of the properties of its schema.
+func editedDefinition(t *testing.T, edit func(properties map[string]any)) string {
 	t.Helper()
 	var definition map[string]any
 	text, err := os.ReadFile(manifests + "crd/http.keda.sh_httpscaledobjects.yaml")
@@ -31,19 +31,27 @@ func otherConditions(t *testing.T) string {
 	}
 	version := definition["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
 	properties := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)
-	status := properties["status"].(map[string]any)["properties"].(map[string]any)
-	is := map[string]any{"type": "string"}
-	status["conditions"] = map[string]any{"type": "array", "items": map[string]any{
-		"type": "object", "required": []any{"type", "status"}, "properties": map[string]any{
-			"type": map[string]any{"type": "string", "enum": []any{"Ready"}}, "status": is, "reason": is, "message": is,
-			"timestamp": is,
-		},
-	}}
+	edit(properties)
 	edited, err := json.Marshal(definition)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return string(edited)
+}
+
+// otherConditions makes our definition have conditions as those of the KEDA HTTP add-on before v0.12 have them.
+func otherConditions(t *testing.T) string {
+	t.Helper()
+	return editedDefinition(t, func(properties map[string]any) {
+		status := properties["status"].(map[string]any)["properties"].(map[string]any)
+		is := map[string]any{"type": "string"}
+		status["conditions"] = map[string]any{"type": "array", "items": map[string]any{
+			"type": "object", "required": []any{"type", "status"}, "properties": map[string]any{
+				"type": map[string]any{"type": "string", "enum": []any{"Ready"}}, "status": is, "reason": is, "message": is,
+				"timestamp": is,
+			},
+		}}
+	})
 }
 
 // emptyCluster is clusterOfItsOwn with everything that the agent needs, and without an agent.
@@ -195,24 +203,14 @@ func TestCRDWithoutConditions(t *testing.T) {
 // withoutPatterns is our definition without the fields for patterns in headers, as the KEDA HTTP add-on has it.
 func withoutPatterns(t *testing.T) string {
 	t.Helper()
-	var definition map[string]any
-	text, err := os.ReadFile(manifests + "crd/http.keda.sh_httpscaledobjects.yaml")
-	if err := errors.Join(err, yaml.Unmarshal(text, &definition)); err != nil {
-		t.Fatal(err)
-	}
-	version := definition["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
-	properties := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)
-	spec := properties["spec"].(map[string]any)["properties"].(map[string]any)
-	header := spec["headers"].(map[string]any)["items"].(map[string]any)
-	delete(header, "x-kubernetes-validations")
-	for _, field := range []string{"valueWildcard", "valueRegex"} {
-		delete(header["properties"].(map[string]any), field)
-	}
-	edited, err := json.Marshal(definition)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(edited)
+	return editedDefinition(t, func(properties map[string]any) {
+		spec := properties["spec"].(map[string]any)["properties"].(map[string]any)
+		header := spec["headers"].(map[string]any)["items"].(map[string]any)
+		delete(header, "x-kubernetes-validations")
+		for _, field := range []string{"valueWildcard", "valueRegex"} {
+			delete(header["properties"].(map[string]any), field)
+		}
+	})
 }
 
 // TestCRDWithoutPatterns runs the agent with a CRD that lacks the fields for patterns. No object gets a condition without

@@ -363,12 +363,18 @@ func (w *environment) checkQueue(t *testing.T) {
 // canary sets another image and measures its share at the first pause, through each front.
 func (w *environment) canary(t *testing.T) {
 	t.Helper()
+	w.setImage(t)
+	for _, front := range fronts() {
+		w.checkSplit(t, front.name, w.load(front))
+	}
+}
+
+// setImage sets another image, and waits for the canary's first pause.
+func (w *environment) setImage(t *testing.T) {
+	t.Helper()
 	w.Do(t, "patch", "rollout/rollouts-demo", "--type=json", "-p",
 		`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"argoproj/rollouts-demo:yellow"}]`)
 	w.Do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Paused")
-	for _, front := range fronts() {
-		w.checkSplit(t, front)
-	}
 }
 
 // promote promotes the canary, and checks that it receives all requests through each front.
@@ -387,10 +393,10 @@ func (w *environment) promote(t *testing.T) {
 	}
 }
 
-// checkSplit measures the share of the new version through a front.
-func (w *environment) checkSplit(t *testing.T, front front) {
+// checkSplit measures the share of the new version through an entry point, on new connections.
+func (w *environment) checkSplit(t *testing.T, through string, target load.Config) {
 	t.Helper()
-	client, err := load.Start(t.Context(), w.load(front))
+	client, err := load.Start(t.Context(), target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -399,13 +405,13 @@ func (w *environment) checkSplit(t *testing.T, front front) {
 		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Second: 2000, Rule: stats.DefaultRule(), Stalls: w.stalls,
 	}.Check(t.Context(), client.Sample)
 	if errors.Is(err, assert.ErrSplit) {
-		invariant.Broken(t, invariant.Split, "%s: %v", front.name, err)
+		invariant.Broken(t, invariant.Split, "%s: %v", through, err)
 		return
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("desired 20 %%: %d of %d requests through %s got the new version", result.Hits, result.Total, front.name)
+	t.Logf("desired 20 %%: %d of %d requests through %s got the new version", result.Hits, result.Total, through)
 }
 
 // autowire sets the kinds of objects that the trigger wires.

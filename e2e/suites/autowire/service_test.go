@@ -1,12 +1,10 @@
 package autowire
 
 import (
-	"errors"
 	"path/filepath"
 	"testing"
 	"time"
 
-	"github.com/kedify/argo-rollouts-plugin/e2e/assert"
 	"github.com/kedify/argo-rollouts-plugin/e2e/inside"
 	"github.com/kedify/argo-rollouts-plugin/e2e/provider"
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
@@ -14,7 +12,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/invariant"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/stall"
 	"github.com/kedify/argo-rollouts-plugin/test/load"
-	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
 // clientService is the Service that clients call, of type LoadBalancer. The Rollout has two others.
@@ -41,7 +38,7 @@ func TestServices(t *testing.T) {
 	})
 	s.step(t, "a canary at 20 %", func() {
 		s.setImage(t)
-		s.checkSplit(t)
+		s.checkSplit(t, "Service "+clientService, s.target())
 	})
 	s.step(t, "the proxies are replaced", func() { s.restart(t, namespace, "deployment/kedify-proxy") })
 	s.step(t, "the agents are killed", func() {
@@ -130,33 +127,4 @@ func (s *services) awaitSelected(t *testing.T, value string) {
 func (s *services) spec(t *testing.T) string {
 	t.Helper()
 	return s.Do(t, "get", "service/"+clientService, "-o", "jsonpath={.spec}")
-}
-
-// setImage sets another image, and waits for the canary's first pause.
-func (s *services) setImage(t *testing.T) {
-	t.Helper()
-	s.Do(t, "patch", "rollout/rollouts-demo", "--type=json", "-p",
-		`[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"argoproj/rollouts-demo:yellow"}]`)
-	s.Do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Paused")
-}
-
-// checkSplit measures the share of the new version, on new connections.
-func (s *services) checkSplit(t *testing.T) {
-	t.Helper()
-	client, err := load.Start(t.Context(), s.target())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Stop()
-	result, err := assert.Expectation{
-		Color: "yellow", Share: 0.2, From: time.Now(), First: 1000, Second: 2000, Rule: stats.DefaultRule(), Stalls: s.stalls,
-	}.Check(t.Context(), client.Sample)
-	if errors.Is(err, assert.ErrSplit) {
-		invariant.Broken(t, invariant.Split, "%v", err)
-		return
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("desired 20 %%: %d of %d requests got the new version", result.Hits, result.Total)
 }

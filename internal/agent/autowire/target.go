@@ -91,8 +91,7 @@ func certificateOf(object *httpv1alpha1.HTTPScaledObject) Certificate {
 
 // TargetOf returns the target of an HTTPScaledObject, and false if the object opts out. An object that the agent
 // did not create is wired only if it has annotation http.kedify.io/traffic-autowire. An unrouted object is not wired.
-// sharedNamespace is the namespace
-// whose proxies are the shared fleet.
+// sharedNamespace is the namespace whose proxies are the shared fleet.
 func TargetOf(object *httpv1alpha1.HTTPScaledObject, sharedNamespace string) (Target, bool) {
 	value, hasAnnotation := object.Annotations[httpv1alpha1.AnnotationTrafficAutowire]
 	// The valid entries of an invalid list count: trigger validation reports the others.

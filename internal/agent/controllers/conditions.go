@@ -38,8 +38,8 @@ func NewStatusSchema(mgr manager.Manager) (*crd.Published, error) {
 }
 
 // conditionWriter writes the conditions of one field owner on HTTPScaledObjects, and on InterceptorRoutes, for which the
-// schema is unknown. With the CRDs of the KEDA HTTP add-on before v0.12 and of
-// Kedify's chart, which accept other conditions only, the API server rejects the whole write.
+// schema is unknown. With the CRDs of the KEDA HTTP add-on before v0.12 and of Kedify's chart, which accept other
+// conditions only, the API server rejects the whole write.
 type conditionWriter struct {
 	api    client.Client
 	owner  client.FieldOwner

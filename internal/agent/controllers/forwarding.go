@@ -38,27 +38,36 @@ func (r *ScaledObjectReconciler) keepForwarding(
 		slices.ContainsFunc(changes.Update, forwardsElsewhere)
 	services := map[string]desired.Service{}
 	for _, name := range changes.Forwards(existing) {
-		var state desired.Service
-		if isConcerned {
-			state.IsTakenOver, err = r.isTakenOver(ctx, namespace, name)
-		} else {
-			state.IsTakenOver, err = r.hasRecord(ctx, namespace, name)
-		}
-		if err == nil && isConcerned {
-			state.HasEndpoints, err = r.hasEndpointSlices(ctx, namespace, name)
-		}
-		if err != nil {
+		if services[name], err = r.forwardState(ctx, namespace, name, isConcerned); err != nil {
 			return false, err
 		}
-		services[name] = state
 	}
 	return changes.KeepForwarding(existing, services), nil
 }
 
-// hasRecord reports whether the AutowireReconciler has taken over a Service.
-func (r *ScaledObjectReconciler) hasRecord(ctx context.Context, namespace, name string) (bool, error) {
+// forwardState returns the state of a Service to which proxies may forward. It reads the Service's EndpointSlices only if
+// readsEndpoints is true; without, a Service that is taken over is recognized by its record only. Kubernetes updates the
+// endpoints after the Service: while they contain a proxy, it is still taken over.
+func (r *ScaledObjectReconciler) forwardState(
+	ctx context.Context, namespace, name string, readsEndpoints bool,
+) (state desired.Service, err error) {
 	service, err := r.service(ctx, namespace, name)
-	return service != nil && hasRestoreRecord(service), err
+	if service == nil {
+		return state, err
+	}
+	state.IsTakenOver = hasRestoreRecord(service)
+	if !readsEndpoints {
+		return state, nil
+	}
+	var proxies discoveryv1.EndpointSliceList
+	err = r.Client.List(ctx, &proxies, client.InNamespace(namespace),
+		client.MatchingLabels{discoveryv1.LabelServiceName: autowire.ProxyService})
+	found, readErr := r.endpointSlices(ctx, namespace, name)
+	state.HasEndpoints = len(found) > 0
+	of := addresses(proxies.Items)
+	isProxy := func(address string) bool { return slices.Contains(of, address) }
+	state.IsTakenOver = state.IsTakenOver || slices.ContainsFunc(addresses(found), isProxy)
+	return state, errors.Join(err, readErr)
 }
 
 // service reads a Service from the cache. It returns nil if the Service does not exist.
@@ -73,22 +82,6 @@ func (r *ScaledObjectReconciler) service(ctx context.Context, namespace, name st
 	return service, nil
 }
 
-// isTakenOver reports whether a Service selects the proxies, or still has their endpoints: Kubernetes updates these after
-// the Service.
-func (r *ScaledObjectReconciler) isTakenOver(ctx context.Context, namespace, name string) (bool, error) {
-	service, err := r.service(ctx, namespace, name)
-	if service == nil || hasRestoreRecord(service) {
-		return service != nil, err
-	}
-	var proxies discoveryv1.EndpointSliceList
-	err = r.Client.List(ctx, &proxies, client.InNamespace(namespace),
-		client.MatchingLabels{discoveryv1.LabelServiceName: autowire.ProxyService})
-	found, readErr := r.endpointSlices(ctx, namespace, name)
-	of := addresses(proxies.Items)
-	isProxy := func(address string) bool { return slices.Contains(of, address) }
-	return slices.ContainsFunc(addresses(found), isProxy), errors.Join(err, readErr)
-}
-
 // addresses returns the addresses of endpoints.
 func addresses(found []discoveryv1.EndpointSlice) (all []string) {
 	for i := range found {
@@ -97,15 +90,6 @@ func addresses(found []discoveryv1.EndpointSlice) (all []string) {
 		}
 	}
 	return all
-}
-
-// hasEndpointSlices reports whether a Service exists and Kubernetes has created its EndpointSlices.
-func (r *ScaledObjectReconciler) hasEndpointSlices(ctx context.Context, namespace, name string) (bool, error) {
-	if service, err := r.service(ctx, namespace, name); service == nil {
-		return false, err
-	}
-	found, err := r.endpointSlices(ctx, namespace, name)
-	return len(found) > 0, err
 }
 
 // endpointSlices reads the EndpointSlices of a Service, without a cache: it has those of the proxies only.

@@ -141,10 +141,10 @@ func (r *ScaledObjectReconciler) deleteObject(ctx context.Context, object *httpv
 		return errWired
 	}
 	if name := object.Annotations[httpv1alpha1.AnnotationAutowireService]; name != "" && r.ReadsServices {
-		switch isTaken, err := r.isTakenOver(ctx, object.Namespace, name); {
+		switch state, err := r.forwardState(ctx, object.Namespace, name, true); {
 		case err != nil:
 			return err
-		case isTaken: // clients still reach the proxies
+		case state.IsTakenOver: // clients still reach the proxies
 			return errWired
 		}
 	}

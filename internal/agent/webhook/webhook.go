@@ -79,10 +79,11 @@ func warnings(scaled *apis.ScaledObject) []string {
 		if !trigger.IsUserType(candidate.Type) {
 			continue
 		}
-		_, problems := trigger.Parse(candidate.Metadata)
+		parse := trigger.Parse
 		if trigger.IsExternal(candidate.Type, candidate.Metadata) {
-			_, problems = trigger.ParseExternal(candidate.Metadata)
+			parse = trigger.ParseExternal
 		}
+		_, problems := parse(candidate.Metadata)
 		for _, problem := range problems {
 			out = append(out, fmt.Sprintf("spec.triggers[%d].metadata.%s", i, problem))
 		}
