@@ -142,7 +142,7 @@ func TestClientService(t *testing.T) {
 	await.True(t, "the fallback Service is deleted", func() bool { return !get(t, serviceAt(team, "shop-fallback"), &web{}) })
 }
 
-// TestClientServiceWithoutSelector gives a Service the selector of its fallback Service as soon as nobody else maintains its
+// TestClientServiceWithoutSelector gives a Service the selector of its fallback Service as soon as no one else maintains its
 // endpoints, takes it over, and lets it keep the selector.
 func TestClientServiceWithoutSelector(t *testing.T) {
 	t.Parallel()

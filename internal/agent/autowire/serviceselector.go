@@ -34,9 +34,11 @@ func (n *Namespace) ServicesWithoutSelector() []string {
 // which the proxies forward. Afterwards it is a Service like others: it works without the agent, and can be restored.
 // isComplete is false if nothing else can be planned for the Service in its present state.
 func (p *objectPlan) addSelector() (change Change, isComplete bool) {
+	if p.object.kind != trigger.AutowireService || len(p.originals) > 0 || coolDownOf(p.object.meta).isPermanent() {
+		return Change{}, true
+	}
 	ref := &p.object.backends[0]
-	if p.object.kind != trigger.AutowireService || len(ref.selection.selector) > 0 || len(p.originals) > 0 ||
-		coolDownOf(p.object.meta).isPermanent() {
+	if len(ref.selection.selector) > 0 {
 		return Change{}, true
 	}
 	targets := p.targetsOf(ref)
