@@ -79,7 +79,7 @@ func (a *AutowireReconciler) otherEndpoints(
 			if manager == endpointsController {
 				continue // remains of a selector, which is reused
 			}
-			others[service] = fmt.Sprintf("Kubernetes does not maintain its EndpointSlice %s", found[i].Name)
+			others[service] = "Kubernetes does not maintain its EndpointSlice " + found[i].Name
 			if manager != "" {
 				others[service] += fmt.Sprintf(" (managed by %s)", manager)
 			}
