@@ -4,21 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 )
 
 const (
 	// costRounds is the number of turns of each path.
 	costRounds = 6
-	// costHeld is the number of queued requests per turn. costWarm is the number of requests to awake apps, over
-	// costConnections connections.
-	costHeld, costWarm, costConnections = 1000, 4000, 16
+	// costHeld is the number of queued requests per turn.
+	costHeld = 1000
 	// settling is how long requests wait before each measurement, because measuring costs processor time, too.
 	settling = time.Second
 	// resting is the duration of the idle measurement of each path. All other values include the idle cost.
@@ -29,8 +22,7 @@ const (
 // includes the wake-up of an app.
 func shapes() [2]int { return [2]int{2, mostApps} }
 
-// measureCost measures the processor time of queued requests, and of requests for awake apps, on each path. The paths
-// alternate.
+// measureCost measures the processor time of queued requests on each path. The paths alternate.
 func (s *environment) measureCost(ctx context.Context, results *report) error {
 	results.Costs = make([]cost, len(s.paths))
 	for round := range costRounds {
@@ -60,7 +52,7 @@ func (s *environment) measureCost(ctx context.Context, results *report) error {
 	return nil
 }
 
-// oneTurn is a turn of one path: both shapes, and warm requests.
+// oneTurn is a turn of one path: both shapes.
 func (s *environment) oneTurn(ctx context.Context, by path, found *cost) error {
 	for shape, apps := range shapes() {
 		used, err := s.queueTurn(ctx, by, apps, found)
@@ -68,21 +60,11 @@ func (s *environment) oneTurn(ctx context.Context, by path, found *cost) error {
 			return err
 		}
 		found.held[shape] = append(found.held[shape], used)
-		if apps < mostApps {
-			if err := s.scaleAllToZero(ctx, apps); err != nil {
-				return err
-			}
-			continue
-		}
-		used, lost, err := warmTurn(ctx, by)
-		if err != nil {
+		if err := s.scaleAllToZero(ctx, apps); err != nil {
 			return err
 		}
-		found.warm = append(found.warm, used)
-		found.Requests += costWarm
-		found.Lost += lost
 	}
-	return s.scaleAllToZero(ctx, mostApps)
+	return nil
 }
 
 // queueTurn queues requests for apps, wakes the apps, and returns the cost of a request, in microseconds.
@@ -122,47 +104,4 @@ func (s *environment) scaleAllToZero(ctx context.Context, apps int) error {
 		errs = errors.Join(errs, awaitAllZero(ctx, way, apps))
 	}
 	return errs
-}
-
-// warmTurn sends requests to awake apps, over persistent connections. It returns the cost of a request, in
-// microseconds, and the number of lost requests.
-func warmTurn(ctx context.Context, by path) (used spent, lost int, err error) {
-	client := &http.Client{
-		Transport: &http.Transport{MaxConnsPerHost: costConnections, MaxIdleConnsPerHost: costConnections}, Timeout: timeout,
-	}
-	defer client.CloseIdleConnections()
-	before, err := by.spent()
-	if err != nil {
-		return spent{}, 0, err
-	}
-	var next, failed atomic.Int64
-	var group sync.WaitGroup
-	for range costConnections {
-		group.Go(func() {
-			for i := next.Add(1); i <= costWarm; i = next.Add(1) {
-				if !isServed(ctx, client, by.proxy, int(i)%mostApps) {
-					failed.Add(1)
-				}
-			}
-		})
-	}
-	group.Wait()
-	after, err := by.spent()
-	return after.per(before, costWarm), int(failed.Load()), err
-}
-
-// isServed reports whether an app answered a request for it.
-func isServed(ctx context.Context, client *http.Client, proxy string, app int) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+proxy+"/", http.NoBody)
-	if err != nil {
-		return false
-	}
-	request.Host = coldstart.AppHost(app)
-	response, err := client.Do(request)
-	if err != nil {
-		return false
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return err == nil && response.StatusCode == http.StatusOK && string(body) == coldstart.AppBody
 }

@@ -14,6 +14,8 @@ import (
 )
 
 const (
+	// workers is the number of Envoy's workers, as in the manifest of kedify-proxy.
+	workers = 2
 	// mostApps is the largest number of apps that wake together.
 	mostApps = 100
 	// timeout bounds each wait. Requests wait longer.
@@ -48,7 +50,7 @@ func start(ctx context.Context, chosen options) (s *environment, err error) {
 	most := strconv.Itoa(chosen.held)
 	s.Testbed, err = coldstart.Start(ctx, coldstart.Options{
 		Binaries: chosen.Binaries, Envoy: chosen.Envoy, Repository: chosen.Repository, Built: netspace.Folder(),
-		Folder: folder, Apps: mostApps, QueueDeadline: 2 * timeout, Workers: 1,
+		Folder: folder, Apps: mostApps, QueueDeadline: 2 * timeout, Workers: workers,
 		Arguments: []string{
 			"--max-queued-per-object=" + most, "--max-queued-per-namespace=" + most, "--max-queued-per-proxy=" + most,
 			"--max-queued=" + most,

@@ -59,14 +59,14 @@ func (o *options) flags(flags *flag.FlagSet) {
 	flags.IntVar(&o.samples, "samples", 200, "`number` of apps that are woken for each value")
 	flags.StringVar(&o.peer, "http-add-on", "",
 		"`folder` with the source of the KEDA HTTP add-on: its interceptor is built and measured, too")
-	flags.StringVar(&o.only, "only", "", "the only `part` to measure: notify, wake, held or cost (default: all)")
+	flags.StringVar(&o.only, "only", "", "the only `part` to measure: notify, wake, cost, warm or held (default: all)")
 }
 
 // check validates the options.
 func (o *options) check() error {
 	switch {
-	case !slices.Contains([]string{"", "notify", "wake", "held", "cost"}, o.only):
-		return fmt.Errorf("%w: --only is %q, want notify, wake, held or cost", benchmain.ErrArgument, o.only)
+	case !slices.Contains([]string{"", "notify", "wake", "cost", "warm", "held"}, o.only):
+		return fmt.Errorf("%w: --only is %q, want notify, wake, cost, warm or held", benchmain.ErrArgument, o.only)
 	case o.held < mostApps || o.samples < mostApps:
 		return fmt.Errorf("%w: --held is %d and --samples is %d, each at least %d", benchmain.ErrArgument, o.held, o.samples,
 			mostApps)
@@ -95,7 +95,7 @@ func measure(ctx context.Context, chosen options, progress io.Writer) (results r
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context, *report) error
-	}{{"notify", s.measureNotify}, {"wake", s.measureWake}, {"cost", s.measureCost}, {"held", s.measureQueued}} {
+	}{{"notify", s.measureNotify}, {"wake", s.measureWake}, {"cost", s.measureCost}, {"warm", s.measureWarm}, {"held", s.measureQueued}} {
 		if chosen.only != "" && chosen.only != part.name {
 			continue
 		}

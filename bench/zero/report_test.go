@@ -19,8 +19,16 @@ func good() report {
 		},
 		notified: times(19),
 		Costs: []cost{
-			{Name: "ours", held: [2][]spent{{{300, 200}}, {{500, 200}}}, warm: []spent{{75, 70}}},
-			{Name: "peer", held: [2][]spent{{{300, 300}}, {{300, 300}}}, warm: []spent{{100, 100}}, Lost: 7},
+			{Name: "ours", held: [2][]spent{{{300, 200}}, {{500, 200}}}},
+			{Name: "peer", held: [2][]spent{{{300, 300}}, {{300, 300}}}, Lost: 7},
+		},
+		Warm: []warm{
+			{Kind: warmKind{Apps: 100, Concurrency: 16, Bytes: 20}, paths: []warmPath{
+				{name: "ours", costs: []spent{{95, 90}}, latencies: times(8)}, {name: "peer", costs: []spent{{100, 100}}, latencies: times(10)},
+			}},
+			{Kind: warmKind{Apps: 100, Concurrency: 1, Bytes: 20}, paths: []warmPath{
+				{name: "ours", costs: []spent{{195, 90}}, latencies: times(8)}, {name: "peer", costs: []spent{{100, 100}}, latencies: times(1)},
+			}},
 		},
 		Held: held{
 			Requests: 1000, Answered: 1000, RefusedAfterMS: 1, CanceledAfterMS: 400,
@@ -53,9 +61,16 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 			func(r *report) { r.Costs[0].held[0][0].all = 311 }, "processor time of a queued request, × the peer's is 1.04, " +
 				"at most 1.00",
 		},
-		"dear":    {func(r *report) { r.Costs[0].warm[0].all = 77 }, "of a warm request, × the peer's is 0.77, at most 0.75"},
-		"lost":    {func(r *report) { r.Costs[0].Lost++ }, "lost requests is 1.00, at most 0.00"},
-		"nothing": {func(r *report) { *r = report{} }, ""},
+		"dear": {
+			func(r *report) { r.Warm[0].paths[0].costs[0].all = 96 }, "20 bytes, HTTP/1.1, 100 apps, 16 at a time: processor time, × the " +
+				"peer's is 0.96, at most 0.95",
+		},
+		"slow": {
+			func(r *report) { r.Warm[0].paths[0].latencies[0] = 9 * time.Millisecond }, "16 at a time: p99, × the peer's is 0.90, at most 0.80",
+		},
+		"a failed request": {func(r *report) { r.Warm[1].paths[0].failed++ }, "1 at a time: failed requests is 1.00, at most 0.00"},
+		"lost":             {func(r *report) { r.Costs[0].Lost++ }, "lost requests is 1.00, at most 0.00"},
+		"nothing":          {func(r *report) { *r = report{} }, ""},
 		"descriptors": {
 			func(r *report) { r.Held.Envoy.DescriptorsHeld = 2030 }, "descriptors of Envoy for a queued request is 2.00",
 		},

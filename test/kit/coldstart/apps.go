@@ -1,12 +1,15 @@
 package coldstart
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -35,6 +38,9 @@ func AppHost(i int) string { return AppName(i) + ".test" }
 // AppBody is the response body of an app.
 const AppBody = "awake\n"
 
+// BytesPath is a path below which an app responds with as many bytes as the rest of the path says, at most 64 KiB.
+const BytesPath = "/bytes/"
+
 // startApp starts the server of all apps.
 func startApp(ctx context.Context) (*http.Server, error) {
 	address := netip.AddrPortFrom(netspace.Address(), AppPort)
@@ -46,7 +52,12 @@ func startApp(ctx context.Context) (*http.Server, error) {
 		r *http.Request,
 	) {
 		_, _ = io.Copy(io.Discard, r.Body) // Clients may send bodies of any size.
-		_, _ = io.WriteString(w, AppBody)
+		body := []byte(AppBody)
+		if rest, has := strings.CutPrefix(r.URL.Path, BytesPath); has {
+			count, _ := strconv.ParseUint(rest, 10, 16) // anything else is 0
+			body = bytes.Repeat([]byte("x"), int(count))
+		}
+		_, _ = w.Write(body)
 	})}
 	go func() { _ = server.Serve(listener) }() // It returns after Close.
 	return server, nil
