@@ -1,16 +1,31 @@
 ##@ Benchmarks
 
+# What the benchmarks leave as JSON: their limits are printed in one table, and drawn in docs/dev/performance.
+ROUTER_BENCHES := router gatewayroutes controller routememory
+BENCHES        := $(ROUTER_BENCHES) request propagation demand zero
+BENCHED        := $(CACHE)/bench/$(notdir $(CLUSTER_BIN))
+bench_one       = $(COMPILE) go run ./bench/$(1) $(2) --json $(BENCHED)/$(1).json || test -s $(BENCHED)/$(1).json;
+bench_table     = $(COMPILE) go run ./bench/table $(2) $(foreach b,$(1),$(b)=$(BENCHED)/$(b).json)
+
 .PHONY: bench
-bench: tools-cluster ## [50 min] measure the routers, a request, and the propagation of a weight, each compared with a minimal implementation
+bench: tools-cluster ## [80 min] measure everything next to references and limits, and write one table, JSON and images to docs/dev/performance (HTTP_ADD_ON=)
 	$(CLUSTER) build
-	export $(API_SERVER) $(ENVOY) $(GATEWAY_API); \
-	$(COMPILE) go run ./bench/router; \
-	$(COMPILE) go run ./bench/gatewayroutes; \
-	$(COMPILE) go run ./bench/routememory; \
-	$(COMPILE) go run ./bench/request; \
-	$(COMPILE) go run ./bench/propagation; \
-	$(COMPILE) go run ./bench/demand; \
-	$(COMPILE) go run ./bench/zero
+	@mkdir -p $(BENCHED) docs/dev/performance && rm -f $(BENCHES:%=$(BENCHED)/%.json)
+	export $(API_SERVER) $(ENVOY) $(GATEWAY_API) $(CONTROLLERS); \
+	$(foreach b,$(filter-out zero,$(BENCHES)),$(call bench_one,$(b))) \
+	$(call bench_one,zero,$(if $(HTTP_ADD_ON),--http-add-on=$(HTTP_ADD_ON))) \
+	$(call bench_table,$(BENCHES),--folder docs/dev/performance)
+
+.PHONY: bench-soak
+bench-soak: tools-cluster ## [70 min] change weights and endpoints for an hour, and compare the interceptor at the end with before (SOAK=10m ARGS=--shapes=100x10000)
+	$(CLUSTER) build
+	@mkdir -p $(BENCHED) docs/dev/performance && rm -f $(BENCHED)/soak.json
+	export $(API_SERVER) $(ENVOY); \
+	$(COMPILE) go run ./bench/propagation --soak=$(SOAK) --shapes=100x10000 $(ARGS) --json $(BENCHED)/soak.json || test -s $(BENCHED)/soak.json; \
+	$(call bench_table,soak,--folder docs/dev/performance)
+
+# How long make bench-soak changes weights and endpoints.
+SOAK ?= 1h
 
 # A folder with the source of the KEDA HTTP add-on. If it is set, `make bench-zero` measures its interceptor, too.
 HTTP_ADD_ON ?=
@@ -25,17 +40,13 @@ bench-propagation: tools-cluster ## [25 min] measure the propagation of a weight
 	$(CLUSTER) build
 	$(API_SERVER) $(ENVOY) $(COMPILE) go run ./bench/propagation $(ARGS)
 
-# What the benchmarks of the routers leave as JSON: their limits are printed in one table.
-ROUTER_BENCHES := router gatewayroutes controller routememory
-BENCHED := $(CACHE)/bench/$(notdir $(CLUSTER_BIN))
-
 .PHONY: bench-routers
 bench-routers: tools-cluster ## [25 min] measure the routers, and print the values next to their limits in one table
 	$(CLUSTER) build
 	@mkdir -p $(BENCHED) && rm -f $(ROUTER_BENCHES:%=$(BENCHED)/%.json)
 	export $(API_SERVER) $(GATEWAY_API) $(CONTROLLERS); \
-	$(foreach b,$(ROUTER_BENCHES),$(COMPILE) go run ./bench/$(b) --json $(BENCHED)/$(b).json || test -s $(BENCHED)/$(b).json;) \
-	$(COMPILE) go run ./bench/routers $(ROUTER_BENCHES:%=$(BENCHED)/%.json)
+	$(foreach b,$(ROUTER_BENCHES),$(call bench_one,$(b))) \
+	$(call bench_table,$(ROUTER_BENCHES))
 
 .PHONY: bench-demand
 bench-demand: tools-cluster ## [4 min] measure interceptor and scaler while only KEDA reads a thousand HTTPScaledObjects (ARGS=--objects=300)

@@ -50,6 +50,14 @@ func measureShape(
 		return result{}, err
 	}
 	found.Shape = size
+	if s.soak > 0 {
+		if err := s.waitUntilIdle(ctx); err != nil {
+			return found, err
+		}
+		return found, s.amongChanges(ctx, func(ctx context.Context) error {
+			return s.measureSoak(ctx, ours, theirs, &found.Soak)
+		}, &found.Memory)
+	}
 	if err := s.alone(ctx, ours, theirs, &found); err != nil {
 		return result{}, err
 	}

@@ -8,6 +8,9 @@
 // planes of this design. The command prints quantiles over all samples, as a table and as JSON, and fails when one is
 // over its limit.
 //
+// With --soak it makes such changes for a long time instead, and compares the interceptor's memory, goroutines,
+// descriptors and times at the end with those before.
+//
 // With --sink the measured proxy also sends its metrics to the interceptor, at the interval of its bootstrap. The bare
 // server's proxy never does, so its times stay a lower bound. With --tls the measured proxy connects as the agent's
 // proxies do, by TLS and with a token.
@@ -26,6 +29,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchmain"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
@@ -40,6 +44,7 @@ type options struct {
 	crowd   int
 	sink    bool
 	tls     bool
+	soak    time.Duration
 }
 
 func main() {
@@ -54,6 +59,8 @@ func main() {
 			flags.IntVar(&chosen.crowd, "crowd", 49,
 				"`number` of discovery clients that reconnect at once, with the last shape; 0 for none, and no joining proxy")
 			flags.BoolVar(&chosen.sink, "sink", false, "the measured proxy sends its metrics to the interceptor")
+			flags.DurationVar(&chosen.soak, "soak", 0,
+				"measure only whether the interceptor stays as it is, for a `duration` of changes, with the first shape")
 			flags.BoolVar(&chosen.tls, "tls", false, "the measured proxy connects by TLS with a token")
 		},
 		Check: func() (err error) {
@@ -72,6 +79,8 @@ func (o options) check() error {
 	switch {
 	case o.crowd < 0:
 		return fmt.Errorf("%w: --crowd is %d, at least 0", benchmain.ErrArgument, o.crowd)
+	case o.soak < 0 || o.soak > 0 && o.soak < time.Minute:
+		return fmt.Errorf("%w: --soak is %v, at least 1m", benchmain.ErrArgument, o.soak)
 	case o.samples < 100:
 		return fmt.Errorf("%w: --samples is %d, at least 100", benchmain.ErrArgument, o.samples)
 	}
@@ -107,8 +116,11 @@ func logsIn(folder string) string {
 // measure measures each shape on an API server of its own.
 func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (report, error) {
 	results := report{Samples: chosen.samples, Sink: chosen.sink, TLS: chosen.tls}
+	if chosen.soak > 0 {
+		chosen.shapes = chosen.shapes[:1]
+	}
 	for i, size := range chosen.shapes {
-		joins := chosen.crowd > 0 && i == len(chosen.shapes)-1
+		joins := chosen.crowd > 0 && chosen.soak == 0 && i == len(chosen.shapes)-1
 		result, err := measureShape(ctx, chosen, folder, size, joins)
 		if err != nil {
 			return report{}, fmt.Errorf("with %v: %w", size, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/plot"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
@@ -33,6 +34,8 @@ type report struct {
 	Results []result `json:"results"`
 	// Limits are the checks of the results.
 	Limits []benchresult.Limit `json:"limits"`
+	// Lines is the diagram of a soak.
+	Lines *plot.Diagram `json:"lines,omitempty"`
 }
 
 // result contains the results of one shape.
@@ -47,6 +50,8 @@ type result struct {
 	Memory memory `json:"interceptorMemory"`
 	// Joining are the results of the last shape.
 	Joining joining `json:"joining,omitzero"`
+	// Soak are the results of a soak.
+	Soak soak `json:"soak,omitzero"`
 }
 
 // cell contains the times of one kind.
@@ -95,6 +100,11 @@ func (c *cell) summarise() {
 func (r *report) summarise() {
 	for i := range r.Results {
 		entry := &r.Results[i]
+		if len(entry.Soak.Readings) > 0 {
+			r.Limits = append(r.Limits, entry.Soak.limits(entry.Shape)...)
+			r.Lines = &plot.Diagram{Axis: fmt.Sprintf("%.0f minutes", entry.Soak.minutes()), Series: entry.Soak.series()}
+			continue
+		}
 		entry.Quiet.summarise()
 		entry.Busy.summarise()
 		r.Limits = append(r.Limits, entry.Quiet.limits(entry.Shape.String()+", quiet")...)
@@ -111,9 +121,18 @@ func (r *report) summarise() {
 // limits returns the limits of the times.
 func (c *cell) limits(label string) []benchresult.Limit {
 	const name = "PATCH / (bare push + PATCH answered), "
+	of := func(patch, push, answer float64) string {
+		return fmt.Sprintf("%.1f ms, push %.1f ms + PATCH %.1f ms", patch/1000, push/1000, answer/1000) //nolint:mnd // milliseconds
+	}
 	return []benchresult.Limit{
-		{Name: name + "p50, " + label, Value: c.Patch.P50 / (c.Push.P50 + c.Answer.P50), Limit: maxRatio50},
-		{Name: name + "p99, " + label, Value: c.Patch.P99 / (c.Push.P99 + c.Answer.P99), Limit: maxRatio99},
+		{
+			Name: name + "p50, " + label, Of: of(c.Patch.P50, c.Push.P50, c.Answer.P50),
+			Value: c.Patch.P50 / (c.Push.P50 + c.Answer.P50), Limit: maxRatio50,
+		},
+		{
+			Name: name + "p99, " + label, Of: of(c.Patch.P99, c.Push.P99, c.Answer.P99),
+			Value: c.Patch.P99 / (c.Push.P99 + c.Answer.P99), Limit: maxRatio99,
+		},
 	}
 }
 
@@ -139,6 +158,13 @@ func (r *result) memoryLimits() []benchresult.Limit {
 
 // table prints the results for people.
 func (r *report) table(w io.Writer) {
+	if r.Lines != nil {
+		r.Results[0].Soak.table(w)
+		columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+		benchresult.Print(columns, r.Limits, "\t")
+		_ = columns.Flush() // the reader notices a table that cannot be printed
+		return
+	}
 	metrics := map[bool]string{true: ", metrics sent to the interceptor"}[r.Sink] + map[bool]string{true: ", TLS"}[r.TLS]
 	fmt.Fprintf(w, "from a change to the first response with the new split, ms, %d weights of each kind%s\n\n", r.Samples,
 		metrics)

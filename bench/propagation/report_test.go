@@ -91,3 +91,39 @@ func TestShapes(t *testing.T) {
 		}
 	}
 }
+
+// TestSoak has an interceptor whose memory grows, and one that stays as it is after the first third.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	for growth, want := range map[float64]string{
+		0: "", 1: "soak, 1x100: resident memory, MB, last third / second third is 1.14, at most 1.10 is allowed",
+	} {
+		results := report{Results: []result{{Shape: shape{1, 100}}}}
+		for minute := range 60 {
+			results.Results[0].Soak.Readings = append(results.Results[0].Soak.Readings, soakReading{
+				Minutes: float64(minute), MemoryMB: 110 + growth*float64(minute), HeapMB: 50, Goroutines: 200, Descriptors: 30, P50: 9,
+				P99: 20 + float64(max(0, 20-minute)),
+			})
+		}
+		results.summarise()
+		results.table(io.Discard)
+		err := benchresult.Verdict(results.Limits)
+		if (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("growth %v: the verdict is %v, want %q", growth, err, want)
+		}
+		if len(results.Lines.Series) != 6 || results.Lines.Axis != "59 minutes" {
+			t.Errorf("the diagram is %+v", results.Lines)
+		}
+	}
+}
+
+func TestMetricOf(t *testing.T) {
+	t.Parallel()
+	page := []byte("# TYPE go_goroutines gauge\ngo_goroutines_x 1\ngo_goroutines 42\n")
+	if got, err := metricOf(page, "go_goroutines"); got != 42 || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := metricOf(page, "go_threads"); err == nil {
+		t.Error("a missing metric is no error")
+	}
+}

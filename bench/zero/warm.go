@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
 
@@ -175,8 +176,16 @@ func (r *report) summariseWarm() {
 		for turn := range ratios {
 			ratios[turn] = w.paths[0].costs[turn].all / w.paths[1].costs[turn].all
 		}
-		r.limit(w.Kind.String()+": processor time, × the peer's", stats.Quantile(ratios, 0.5), maxWarmCost)
-		r.limit(w.Kind.String()+": p99, × the peer's", w.Paths[0].Latency.P99/w.Paths[1].Latency.P99, maxWarmLatency)
+		ours, peer := w.Paths[0], w.Paths[1]
+		r.Limits = append(r.Limits,
+			benchresult.Limit{
+				Name: w.Kind.String() + ": processor time, × the peer's", Value: stats.Quantile(ratios, 0.5), Limit: maxWarmCost,
+				Of: fmt.Sprintf("%.0f µs, peer %.0f µs", ours.Steady.All, peer.Steady.All),
+			},
+			benchresult.Limit{
+				Name: w.Kind.String() + ": p99, × the peer's", Value: ours.Latency.P99 / peer.Latency.P99, Limit: maxWarmLatency,
+				Of: fmt.Sprintf("%.1f ms, peer %.1f ms", ours.Latency.P99, peer.Latency.P99),
+			})
 	}
 }
 

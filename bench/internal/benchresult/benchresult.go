@@ -57,6 +57,27 @@ func (l Limit) Row() string {
 	return fmt.Sprintf("%s\t%s\t%.2f\t%s %.2f\t%s\t", l.Name, l.Of, l.Value, l.boundText(), l.Limit, verdict)
 }
 
+// Text returns the value and the allowed values.
+func (l Limit) Text() string {
+	sign := "≤"
+	if l.AtLeast {
+		sign = "≥"
+	}
+	return fmt.Sprintf("%.2f (%s %.4g)", l.Value, sign, l.Limit)
+}
+
+// Share returns the value as a share of its limit: at most 1 if the limit is kept. Of a limit of 0, nothing is 0, and
+// anything else infinite.
+func (l Limit) Share() float64 {
+	switch {
+	case l.AtLeast:
+		return l.Limit / l.Value
+	case l.Limit == 0 && l.Value == 0:
+		return 0
+	}
+	return l.Value / l.Limit
+}
+
 // Verdict returns an error with the names of all values that miss their limits.
 func Verdict(limits []Limit) error {
 	var errs error
