@@ -13,7 +13,7 @@ import (
 const (
 	// maxHit limits a request of an exact host. maxMiss limits a request of a wildcard or an unknown host. Both are
 	// multiples of the plain table's cost.
-	maxHit, maxMiss = 1.03, 1.5
+	maxHit, maxMiss = 1.05, 1.5
 	// maxNoise is the maximum distance of the control's median from 1: beyond it the run is invalid.
 	maxNoise = 0.02
 )

@@ -31,7 +31,7 @@ func TestVerdictNamesValueAndLimit(t *testing.T) {
 			[]float64{10, 10.4, 14},
 			[]float64{10, 10.4, 14},
 			[]float64{10, 10, 10},
-			"16 at a time is 1.04, at most 1.03 is allowed",
+			"16 at a time, × a static table is 1.06, at most 1.05 is allowed",
 		},
 		"dear to hold": {
 			[]float64{10, 10.3, 10.3},
