@@ -184,6 +184,7 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 		"--access-log=false",
 		"--xds-address=" + at(5678), "--metric-sink-address=" + at(9901), "--admin-address=" + at(9090),
 		"--proxy-address=" + at(healthPort), "--metrics-address=" + at(2223),
+		"--dashboard-address=" + at(9091),
 	}, s.arguments()...)...)
 	if err != nil {
 		return nil, err
