@@ -13,7 +13,7 @@ let page;
 async function newPage({ colorScheme = "light" }) {
   const context = await browser.newContext({ colorScheme, bypassCSP: false, viewport: { width: 1280, height: 900 } });
   page = await context.newPage();
-  page.setDefaultTimeout(0); // The Go test has the deadline.
+  page.setDefaultTimeout(Number(process.env.PATIENCE));
   page.on("pageerror", (error) => violations.push(String(error)));
   page.on("console", (message) => { if (message.type() === "error") violations.push(message.text()); });
   page.on("request", (request) => requests.push(request.url()));
@@ -26,7 +26,11 @@ const commands = {
   text: async ({ selector }) => page.locator(selector).first().textContent(),
   texts: async ({ selector }) => page.locator(selector).allTextContents(),
   wait: async ({ selector, text }) => {
-    await page.waitForFunction(([s, t]) => document.querySelector(s)?.textContent.includes(t), [selector, text]);
+    try {
+      await page.waitForFunction(([s, t]) => document.querySelector(s)?.textContent.includes(t), [selector, text]);
+    } catch (error) {
+      throw new Error(`${selector} has ${JSON.stringify(await page.locator(selector).allTextContents())}: ${error}`);
+    }
   },
   fill: async ({ selector, text }) => { await page.fill(selector, text); },
   press: async ({ text }) => { await page.keyboard.press(text); },

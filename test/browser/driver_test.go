@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
 
 // browser is a running driver.mjs. Its methods fail the test after an error.
@@ -25,6 +27,7 @@ func newBrowser(t *testing.T) *browser {
 	}
 	command := exec.CommandContext(t.Context(), "node", "driver.mjs")
 	command.Stderr = os.Stderr
+	command.Env = append(os.Environ(), fmt.Sprintf("PATIENCE=%d", await.Patience().Milliseconds()))
 	in, err := command.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

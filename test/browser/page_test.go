@@ -279,7 +279,7 @@ func TestManyObjects(t *testing.T) {
 	c.do(options{Name: "fill", Selector: "#search", Text: "app-04242"}, nil)
 	c.wait("#count", "1 of")
 	c.wait("#body .row a", "app-04242")
-	c.open(b.url+"#/?state=unserved", "dark")
+	c.open(b.url+"#/?state=failed", "dark")
 	c.wait("#count", fmt.Sprintf("%d of %d", objects, objects+2))
 	c.checkAccess("10,000 objects, dark")
 	checkErrors(c)
