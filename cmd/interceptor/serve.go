@@ -191,7 +191,7 @@ func (p *process) addDashboard(api clients) {
 	}
 	p.hub = dashboard.New(dashboard.Options{
 		Replica: p.settings.podName, Now: time.Now, Changes: p.sink.Changes, WatchReplica: p.reporter.WatchDemand,
-		Workload: dashboard.Reader{Get: api.get}.Read,
+		Workload: dashboard.Reader{Get: api.get}.Read, Logger: p.logger,
 	})
 	p.users = access.New(access.Reviewer{Token: api.reviewToken, Access: api.reviewAccess, Now: time.Now})
 }

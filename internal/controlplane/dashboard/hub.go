@@ -41,7 +41,7 @@ type Options struct {
 	WatchReplica func(ctx context.Context, replica endpoints.Pod, receive func(metrics.Report)) error
 	// Workload reads what the API server has about the workload of an object. Failures are notes of the result.
 	Workload func(ctx context.Context, source view.Source) view.Workload
-	// Logger logs panics.
+	// Logger logs panics, which cost only the object that is the reason.
 	Logger *slog.Logger
 }
 

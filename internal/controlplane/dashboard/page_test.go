@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -45,7 +46,7 @@ func newBed(t *testing.T, other string) *bed {
 	t.Helper()
 	b := &bed{}
 	options := dashboard.Options{
-		Replica: "self", Now: time.Now, Changes: b.changes,
+		Replica: "self", Now: time.Now, Changes: b.changes, Logger: slog.New(slog.DiscardHandler),
 		Workload: func(context.Context, view.Source) view.Workload {
 			return view.Workload{Rollout: &view.Rollout{Name: "secret"}}
 		},

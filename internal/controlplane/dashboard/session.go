@@ -12,6 +12,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/dashboard/view"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 // session is the work of a Hub while it has viewers. All its fields belong to the goroutine of run.
@@ -187,8 +188,8 @@ func (s *session) refresh(limit int) *update {
 			}
 			continue
 		}
-		text := encode(view.Row(source, demands[key]))
-		if !bytes.Equal(text, s.rows[key]) {
+		text := s.encode(key, func() any { return view.Row(source, demands[key]) })
+		if text != nil && !bytes.Equal(text, s.rows[key]) {
 			s.rows[key] = text
 			next.rows = append(next.rows, row{key, text})
 		}
@@ -249,15 +250,26 @@ func (s *session) updateDetail(key model.Key) {
 		s.reports.read(func(all []metrics.Report, absent []string) {
 			facts.Demand, facts.Totals = view.DemandOf(key, all, absent)
 		})
-		next.brief = encode(view.Details(source, facts))
+		next.brief = s.encode(key, func() any { return view.Details(source, facts) })
 		facts.Workload = s.workloads.of(key)
-		next.detail = encode(view.Details(source, facts))
+		next.detail = s.encode(key, func() any { return view.Details(source, facts) })
 	}
 	if before := s.details[key]; before != nil && bytes.Equal(before.detail, next.detail) &&
 		bytes.Equal(before.brief, next.brief) {
 		return
 	}
 	s.details[key] = next
+}
+
+// encode returns what value returns as JSON. It is nil after a panic, which costs only this object.
+func (s *session) encode(key model.Key, value func() any) (text []byte) {
+	if err := server.Recovered(func() error {
+		text = encode(value())
+		return nil
+	}); err != nil {
+		s.hub.options.Logger.Error("an object is not shown: please report this bug", "error", err, "httpScaledObject", key)
+	}
+	return text
 }
 
 // encode returns a value of this package or of package view as JSON.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/dashboard/view"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
 const (
@@ -123,7 +124,13 @@ func (w *workloads) readOldest(ctx context.Context) time.Duration {
 	w.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	result := w.reader(ctx, source)
+	var result view.Workload
+	if err := server.Recovered(func() error {
+		result = w.reader(ctx, source)
+		return nil
+	}); err != nil {
+		result.Notes = []string{"The workload is not shown because of a bug in the interceptor: please report it."}
+	}
 	w.mu.Lock()
 	oldest.last = result
 	w.mu.Unlock()

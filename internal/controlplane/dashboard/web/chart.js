@@ -10,7 +10,7 @@ const width = 800, height = 220, left = 44, right = 12, top = 12, bottom = 26;
 export function chart(series, from, to) {
   const x = (time) => left + (width - left - right) * (time - from) / Math.max(1, to - from);
   const y = (value) => top + (height - top - bottom) * (1 - value / 100);
-  const drawing = shape("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none",
+  const drawing = shape("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`,
     role: "img", "aria-label": describe(series) });
   for (const value of [0, 25, 50, 75, 100]) {
     drawing.append(shape("line", { class: "grid", x1: left, x2: width - right, y1: y(value), y2: y(value) }),

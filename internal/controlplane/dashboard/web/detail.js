@@ -3,12 +3,12 @@ import { byId, clock, element, number, percent } from "./dom.js";
 import { chart } from "./chart.js";
 
 const maxSamples = 1800;
-let samples = [], current = "", last = null, openParts = new Set();
+let samples = [], current = "", last = null, isHistoryOpen = false;
 
 /** show shows an object. Samples of another one are dropped. */
 export function show(detail) {
   const key = `${detail.namespace}/${detail.name}`;
-  if (key !== current) reset(key);
+  if (key !== current || !last) reset(key);
   last = detail;
   sample(detail);
   draw(detail);
@@ -31,14 +31,30 @@ export function denied(key, reason) {
 export function tick() {
   if (!last || byId("detail").hidden) return;
   sample(last);
-  byId("detail").querySelector("#split")?.replaceChildren(...splitPart(last));
+  const split = byId("split");
+  if (split) patch(split, splitPart(last));
+}
+
+/**
+ * patch replaces the children that differ. The others keep their focus, selection and scroll position. Parts that are open
+ * stay open, and an element with an id that had the focus gets it again.
+ */
+function patch(target, children) {
+  const active = target.contains(document.activeElement) ? document.activeElement.id : "";
+  children.forEach((child, i) => {
+    const before = target.childNodes[i];
+    if (!before) target.append(child);
+    else if (!before.isEqualNode(child)) before.replaceWith(child);
+  });
+  while (target.childNodes.length > children.length) target.lastChild.remove();
+  if (active && document.activeElement?.id !== active) byId(active)?.focus({ preventScroll: true });
 }
 
 function reset(key) {
   samples = [];
   current = key;
   last = null;
-  openParts = new Set();
+  isHistoryOpen = false;
 }
 
 const others = (backends, value) => {
@@ -60,19 +76,11 @@ function sample(detail) {
 const back = () => element("p", {}, element("a", { href: "#/" }, "← All objects"));
 
 function draw(detail) {
-  const target = byId("detail"), active = document.activeElement?.id, isInside = target.contains(document.activeElement);
-  for (const part of target.querySelectorAll("details")) {
-    if (part.open) openParts.add(part.id);
-    else openParts.delete(part.id);
-  }
-  const scrolled = document.scrollingElement.scrollTop;
-  target.replaceChildren(
+  patch(byId("detail"), [
     back(), title(detail), facts(detail),
     element("section", { id: "split", "aria-label": "Traffic split" }, splitPart(detail)),
     sides(detail), element("div", { class: "columns" }, rolloutPart(detail), routesPart(detail)),
-    conditionsPart(detail), endpointsPart(detail), eventsPart(detail), notesPart(detail));
-  document.scrollingElement.scrollTop = scrolled;
-  if (isInside && active) byId(active)?.focus({ preventScroll: true });
+    conditionsPart(detail), endpointsPart(detail), eventsPart(detail), notesPart(detail)].filter(Boolean));
 }
 
 function title(detail) {
@@ -133,10 +141,12 @@ function splitPart(detail) {
 }
 
 function historyTable(history) {
-  return element("details", { id: "history", open: openParts.has("history") ? "" : null },
-    element("summary", {}, `Changes of the split (${history.length})`),
+  const part = element("details", { id: "history", open: isHistoryOpen ? "" : null },
+    element("summary", { id: "history-summary" }, `Changes of the split (${history.length})`),
     table("Changes of the split", ["Time", "Written", "Active", "ACKs", "Effective"], history.toReversed().map((p) =>
       [clock(p.time), percent(p.written), percent(p.active), `${p.proxies.acked}/${p.proxies.ready}`, p.effective ? "yes" : "no"])));
+  part.addEventListener("toggle", () => { isHistoryOpen = part.open; });
+  return part;
 }
 
 function sides(detail) {

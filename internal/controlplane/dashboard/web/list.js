@@ -11,7 +11,7 @@ const columns = [
   { title: "Name", text: (o) => o.name, isLink: true },
   { title: "Hosts", text: (o) => (o.hosts ?? ["*"]).join(", ") },
   { title: "Workload", text: (o) => o.target ?? o.service },
-  { title: "State", text: (o) => o.state, isState: true },
+  { title: "State", text: (o) => (o.reason ? `${o.state}, ${o.reason}` : o.state), isState: true },
   { title: "Split", text: split },
   { title: "Ready", text: (o) => String(o.endpoints), order: (o) => o.endpoints, hint: "ready endpoints" },
   { title: "ACKs", text: (o) => `${o.proxies.acked}/${o.proxies.ready}`, order: (o) => o.proxies.acked - o.proxies.ready,
@@ -150,7 +150,7 @@ function fill(index) {
     }
     if (column.isState) {
       cell.className = `s s-${object.state}`;
-      cell.title = object.reason ?? "";
+      cell.title = text;
     } else if (cell.title !== text) {
       cell.title = text;
     }
