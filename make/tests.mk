@@ -81,15 +81,17 @@ test-scenarios: preflight tools-cluster ## [3 min] run the scenarios of Rollouts
 	$(CLUSTER) build --with argo-rollouts-v1.9.1
 	$(API_SERVER) $(CONTROLLERS) $(OTHER_CONTROLLER) $(GATEWAY_API) ROLLOUTS="$(ROLLOUTS)" $(RACE) -shuffle=on -v -timeout 30m ./test/scenarios
 
-# The browser of test-browser.
+# The browser of test-browser, and the folder of its packages from npm, which is outside of the repository.
+BROWSER_PACKAGES = $(CLUSTER_BIN)/browser
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser)
 
 .PHONY: test-browser
 test-browser: preflight tools-cluster ## [3 min] follow a canary and filter 10,000 objects on the live page, in Chromium (needs chromium, node and npm; RUN=TestCanary)
 	$(if $(CHROMIUM),,$(error install chromium, such as by apt-get install chromium, or set CHROMIUM to its path))
-	cd test/browser && npm ci --ignore-scripts --no-audit --no-fund
 	$(CLUSTER) build
-	CHROMIUM_BIN=$(CHROMIUM) $(ENVOY) $(API_SERVER) $(COMPILE) $(TESTS) -count=1 -v $(if $(RUN),-run '$(RUN)') ./test/browser
+	mkdir -p $(BROWSER_PACKAGES) && cp test/browser/package.json test/browser/package-lock.json $(BROWSER_PACKAGES)
+	cd $(BROWSER_PACKAGES) && npm ci --ignore-scripts --no-audit --no-fund
+	CHROMIUM_BIN=$(CHROMIUM) BROWSER_PACKAGES=$(BROWSER_PACKAGES) $(ENVOY) $(API_SERVER) $(COMPILE) $(TESTS) -count=1 -v $(if $(RUN),-run '$(RUN)') ./test/browser
 
 # Which tests: TestRecipes, TestWithoutRecipe, TestRouteInGit, TestAgentRecipes or TestAgentWithoutRecipe.
 ARGOCD ?=

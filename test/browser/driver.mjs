@@ -3,9 +3,12 @@
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
 import { readFileSync } from "node:fs";
-import { chromium } from "playwright-core";
+import { join } from "node:path";
 
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+// The packages are outside of the repository, whose tests read all its pages.
+const load = createRequire(join(process.env.BROWSER_PACKAGES, "package.json"));
+const { chromium } = load("playwright-core");
+const axe = readFileSync(load.resolve("axe-core/axe.min.js"), "utf8");
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM_BIN, args: ["--no-sandbox"] });
 const violations = [];
 let page;

@@ -22,8 +22,10 @@ type browser struct {
 // newBrowser starts Chromium. It ends with the test.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	if os.Getenv("CHROMIUM_BIN") == "" {
-		t.Fatal("CHROMIUM_BIN is not set: use make test-browser")
+	for _, name := range []string{"CHROMIUM_BIN", "BROWSER_PACKAGES"} {
+		if os.Getenv(name) == "" {
+			t.Fatalf("%s is not set: use make test-browser", name)
+		}
 	}
 	command := exec.CommandContext(t.Context(), "node", "driver.mjs")
 	command.Stderr = os.Stderr
@@ -68,7 +70,7 @@ func (b *browser) do(command options, result any) {
 		b.t.Fatal(err)
 	}
 	if !b.answers.Scan() {
-		b.t.Fatalf("the browser has ended: %v: run npm ci in this folder", b.answers.Err())
+		b.t.Fatalf("the browser has ended: %v: use make test-browser", b.answers.Err())
 	}
 	var answer struct {
 		Error string          `json:"error"`
