@@ -42,8 +42,8 @@ func TestTLSIsOptional(t *testing.T) {
 			"the Secret is watched":             api.sources(chosen).Certificate != nil,
 			"the scaler connects by TLS":        admin.TLS != nil,
 			"the scaler proves its account":     hasAdmin,
-			"the live page needs TLS":           answers(withPage.Handler, "/dashboard/api") == http.StatusTeapot,
-			"other paths need a token":          answers(withPage.Handler, "/demand") == http.StatusUnauthorized,
+			"the live page needs TLS":           answers(t, withPage.Handler, "/dashboard/api") == http.StatusTeapot,
+			"other paths need a token":          answers(t, withPage.Handler, "/demand") == http.StatusUnauthorized,
 		} {
 			if got != want {
 				t.Errorf("--interceptor-tls-secret=%s: %s: %t", name, what, got)
@@ -53,8 +53,9 @@ func TestTLSIsOptional(t *testing.T) {
 }
 
 // answers returns the status of the response to a request.
-func answers(handler http.Handler, path string) int {
+func answers(t *testing.T, handler http.Handler, path string) int {
+	t.Helper()
 	response := httptest.NewRecorder()
-	handler.ServeHTTP(response, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+	handler.ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
 	return response.Code
 }

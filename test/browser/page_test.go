@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -338,27 +337,29 @@ func watch(ctx context.Context, url string, opened chan<- struct{}) {
 // processorTime returns the processor time of the interceptor in a period, in percent of a core.
 func (b *bed) processorTime(period time.Duration) float64 {
 	b.t.Helper()
-	before := b.ticks()
+	const percent = 100
+	before := b.processorSeconds()
 	<-time.After(period)
-	const perSecond, percent = 100, 100 // USER_HZ
-	return percent * float64(b.ticks()-before) / perSecond / period.Seconds()
+	return percent * (b.processorSeconds() - before) / period.Seconds()
 }
 
-// ticks returns the processor time of the interceptor in USER_HZ: fields 14 and 15 of proc(5).
-func (b *bed) ticks() int {
+// processorSeconds returns the processor time of the interceptor, from its own metrics.
+func (b *bed) processorSeconds() float64 {
 	b.t.Helper()
-	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(b.replica.PID()), "stat"))
+	const name = "process_cpu_seconds_total "
+	answer, err := traffic.Get(b.t.Context(), "http://"+b.replica.Address.String()+":2223/metrics", "", nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	user, err := strconv.Atoi(fields[11])
-	if err != nil {
-		b.t.Fatal(err)
+	for line := range strings.Lines(string(answer.Body)) {
+		if number, isMetric := strings.CutPrefix(line, name); isMetric {
+			seconds, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+			if err != nil {
+				b.t.Fatal(err)
+			}
+			return seconds
+		}
 	}
-	system, err := strconv.Atoi(fields[12])
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return user + system
+	b.t.Fatalf("there is no metric %s", name)
+	return 0
 }

@@ -92,7 +92,7 @@ func Run(ctx context.Context, options Options) error {
 		err := connect(ctx, &options, &isOpen)
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // The user has ended the connection.
 		case !isOpen:
 			return err
 		}

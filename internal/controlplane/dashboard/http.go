@@ -23,8 +23,10 @@ const (
 	heartbeat = 15 * time.Second
 	// maxStream is how long a stream with a token lasts: the client connects again, and its permissions are reviewed.
 	maxStream = 2 * access.MaxAge
-	// DefaultLimit and MaxLimit are the default and the maximum of the query limit.
-	DefaultLimit, MaxLimit = 500, 10_000
+	// DefaultLimit is the default of the query limit.
+	DefaultLimit = 500
+	// MaxLimit is the maximum of the query limit.
+	MaxLimit = 10_000
 )
 
 // grant is what a caller may read.

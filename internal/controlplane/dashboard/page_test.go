@@ -174,7 +174,7 @@ type listed struct {
 // list reads the list.
 func list(t *testing.T, url string, header http.Header) (found listed, names []string) {
 	t.Helper()
-	response := send(t, url, header, "")
+	response := send(t, url, header, "") //nolint:bodyclose // send closes it
 	if err := json.NewDecoder(response.Body).Decode(&found); err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("GET %s: %s, %v", url, response.Status, err)
 	}

@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"time"
@@ -29,7 +30,7 @@ func (p *Page) watchObjects(w http.ResponseWriter, r *http.Request, granted gran
 		http.Error(w, "you may not list the httpscaledobjects of this namespace", http.StatusForbidden)
 		return
 	}
-	p.stream(w, r, model.Key{}, func(s *eventStream, next *update) {
+	p.stream(w, r, model.Key{}, func(_ context.Context, s *eventStream, next *update) {
 		if next.interceptors != nil {
 			s.event(eventInterceptors, next.interceptors)
 		}
@@ -50,18 +51,20 @@ func (p *Page) watchObject(w http.ResponseWriter, r *http.Request, granted grant
 		http.Error(w, "you may not list the httpscaledobjects of this namespace", http.StatusForbidden)
 		return
 	}
-	p.stream(w, r, key, func(s *eventStream, next *update) {
+	p.stream(w, r, key, func(ctx context.Context, s *eventStream, next *update) {
 		if next.detail == nil {
 			s.event(eventGone, []byte("{}"))
 			return
 		}
-		s.event(eventObject, next.detailFor(r.Context(), granted, key.Namespace))
+		s.event(eventObject, next.detailFor(ctx, granted, key.Namespace))
 	})
 }
 
 // stream sends updates as server-sent events until the client disconnects, is too slow, or the Hub stops. The client
 // then connects again.
-func (p *Page) stream(w http.ResponseWriter, r *http.Request, key model.Key, send func(*eventStream, *update)) {
+func (p *Page) stream(
+	w http.ResponseWriter, r *http.Request, key model.Key, send func(context.Context, *eventStream, *update),
+) {
 	v := newViewer(key)
 	if !p.hub.join(r.Context(), v) {
 		http.Error(w, "the interceptor is shutting down: try again", http.StatusServiceUnavailable)
@@ -87,7 +90,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, key model.Key, sen
 				s.event(eventEnd, []byte("{}"))
 				return
 			}
-			send(s, next)
+			send(r.Context(), s, next)
 		case <-ticker.C:
 			s.write(": \n\n")
 		case <-end:
