@@ -24,6 +24,7 @@ const columns = [
 const objects = new Map();
 let shown = [], sortBy = null, isDescending = false, scheduled = false, focused = -1;
 let isChanged = false; // an object was added, removed or changed since the last filter
+let keys = [], areKeysChanged = false; // the sorted keys, and whether an object was added or removed since
 
 const body = byId("body"), spacer = byId("spacer"), head = byId("head");
 
@@ -46,10 +47,12 @@ export function start(onFilter) {
 /** update applies an event objects of the stream. */
 export function update(event) {
   if (event.whole) objects.clear();
+  areKeysChanged ||= event.whole || event.gone.length > 0;
   for (const key of event.gone) objects.delete(key);
   for (const object of event.objects) {
     object.key = `${object.namespace}/${object.name}`;
     object.words = [object.key, object.target, object.service, object.reason, ...(object.hosts ?? [])].join(" ").toLowerCase();
+    areKeysChanged ||= !objects.has(object.key);
     objects.set(object.key, object);
   }
   isChanged = true;
@@ -59,22 +62,22 @@ export function update(event) {
 /** filter selects and sorts the rows. */
 export function filter() {
   isChanged = false;
+  if (areKeysChanged) {
+    areKeysChanged = false;
+    keys = [...objects.keys()].sort();
+    setNamespaces();
+  }
   const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean);
   const namespace = byId("namespace").value, state = byId("state").value;
-  shown = [...objects.values()].filter((o) =>
+  shown = keys.map((key) => objects.get(key)).filter((o) =>
     (!namespace || o.namespace === namespace) && (!state || hasState(o, state)) &&
     words.every((word) => o.words.includes(word)));
   const column = columns[sortBy];
-  const value = column ? column.order ?? column.text : null;
-  shown.sort((a, b) => {
-    let result = 0;
-    if (value) {
-      const x = value(a), y = value(b);
-      result = (x < y ? -1 : x > y ? 1 : 0) * (isDescending ? -1 : 1);
-    }
-    return result || (a.key < b.key ? -1 : 1);
-  });
-  setNamespaces();
+  if (column) {
+    const value = column.order ?? column.text, sign = isDescending ? -1 : 1;
+    const compare = (x, y) => (x < y ? -1 : x > y ? 1 : 0);
+    shown.sort((a, b) => sign * compare(value(a), value(b))); // Equal ones keep the order of their keys.
+  }
   setText(byId("count"), `${shown.length} of ${objects.size}`);
   schedule();
 }
