@@ -50,8 +50,19 @@ func TestDescription(t *testing.T) {
 		t.Fatalf("version %q, %v", description.OpenAPI, err)
 	}
 	types := []any{
-		view.Object{}, view.Proxies{}, view.Weight{}, view.Demand{}, view.Detail{}, view.Condition{}, view.Backend{},
-		view.Observed{}, view.ManagedRoute{}, view.Point{}, view.Rollout{}, view.Replicas{}, view.Event{},
+		view.Object{},
+		view.Proxies{},
+		view.Weight{},
+		view.Demand{},
+		view.Detail{},
+		view.Condition{},
+		view.Backend{},
+		view.Observed{},
+		view.ManagedRoute{},
+		view.Point{},
+		view.Rollout{},
+		view.Replicas{},
+		view.Event{},
 		dashboard.Interceptors{},
 	}
 	for _, value := range types {

@@ -209,7 +209,8 @@ func TestList(t *testing.T) {
 		t.Errorf("objects of a namespace: %v", names)
 	}
 	for _, query := range []string{"0", "-1", "x", "10001"} {
-		if response := send(t, url+"?limit="+query, nil, ""); response.StatusCode != http.StatusBadRequest {
+		response := send(t, url+"?limit="+query, nil, "") //nolint:bodyclose // send closes it
+		if response.StatusCode != http.StatusBadRequest {
 			t.Errorf("limit %s: %s", query, response.Status)
 		}
 	}
@@ -239,11 +240,13 @@ func TestTokens(t *testing.T) {
 		"the overview of another one": {"watch?namespace=bank", as("anna"), 403},
 		"no object":                   {"objects/shop/none", as("anna"), 404},
 	} {
-		if response := send(t, url+test.path, test.header, ""); response.StatusCode != test.want {
+		response := send(t, url+test.path, test.header, "") //nolint:bodyclose // send closes it
+		if response.StatusCode != test.want {
 			t.Errorf("%s: %s, want %d", name, response.Status, test.want)
 		}
 	}
-	if response := send(t, b.secure.URL+"/dashboard/", nil, ""); response.StatusCode != http.StatusOK {
+	response := send(t, b.secure.URL+"/dashboard/", nil, "") //nolint:bodyclose // send closes it
+	if response.StatusCode != http.StatusOK {
 		t.Errorf("the page, which contains no object: %s", response.Status)
 	}
 	if _, names := list(t, url+"objects", as("anna")); len(names) != 1 || names[0] != "shop/web" {
