@@ -20,7 +20,7 @@ SHUFFLED = $(if $(SHUFFLE),-shuffle=$(SHUFFLE))
 # start built programs, as users do. The longest come first.
 INSIDE  := envoy agent apiserver xds counts feature plugin
 LONGEST := wrongsetups cli scenarios held controller refusals
-OUTSIDE  = $(LONGEST) $(filter-out kit load argocd $(INSIDE) $(LONGEST),$(notdir $(patsubst %/,%,$(wildcard test/*/))))
+OUTSIDE  = $(LONGEST) $(filter-out kit load argocd browser $(INSIDE) $(LONGEST),$(notdir $(patsubst %/,%,$(wildcard test/*/))))
 # The newest Argo Rollouts controller, and the one of the previous minor version.
 CONTROLLERS = ROLLOUTS_CONTROLLER_BIN="$$($(CLUSTER) path argo-rollouts)/bin/rollouts-controller" \
 	ROLLOUTS_INSTALL_YAML="$$($(CLUSTER) path argo-rollouts)/share/install.yaml" \
@@ -63,9 +63,10 @@ one = $(if $(filter e2e/suites/%,$(1)),$(MAKE) --no-print-directory tools-cluste
 	$(if $(filter test/kit/% test/load/%,$(1)),$(RACE) $(ONE) ./$(1),\
 	$(if $(filter $(INSIDE:%=test/%),$(1)),$(MAKE) --no-print-directory tested-parts && $(PARTS_ENV) $(RACE) $(ONE) ./$(1),\
 	$(if $(filter test/chart,$(1)),$(MAKE) --no-print-directory $(HELM) && $(HELM_ENV) $(COMPILE) $(TESTS) $(ONE) ./$(1),\
+	$(if $(filter test/browser,$(1)),$(MAKE) --no-print-directory test-browser RUN='$(RUN)',\
 	$(if $(filter test/argocd,$(1)),$(MAKE) --no-print-directory test-argocd ARGOCD='$(RUN)',\
 	$(if $(filter test/%,$(1)),$(MAKE) --no-print-directory tested-parts $(if $(filter test/helm,$(1)),$(HELM)) && $(PARTS_ENV) $(HELM_ENV) $(COMPILE) $(TESTS) $(ONE) ./$(1),\
-	$(RACE) $(ONE) ./$(1))))))))
+	$(RACE) $(ONE) ./$(1)))))))))
 
 # The only version of Argo Rollouts, such as 1.9.1, for all scenarios. Without it the newest one runs all of them, and
 # the previous one runs a few.
@@ -79,6 +80,18 @@ OTHER_CONTROLLER = $(if $(filter 1.9.3 1.10.2,$(ROLLOUTS)),ROLLOUTS_OTHER_CONTRO
 test-scenarios: preflight tools-cluster ## [3 min] run the scenarios of Rollouts with the real controller, and print every stored weight (ROLLOUTS=1.9.1, 1.9.3, 1.10.1, 1.10.2)
 	$(CLUSTER) build --with argo-rollouts-v1.9.1
 	$(API_SERVER) $(CONTROLLERS) $(OTHER_CONTROLLER) $(GATEWAY_API) ROLLOUTS="$(ROLLOUTS)" $(RACE) -shuffle=on -v -timeout 30m ./test/scenarios
+
+# The browser of test-browser, and the folder of its packages from npm, which is outside of the repository.
+BROWSER_PACKAGES = $(CLUSTER_BIN)/browser
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser)
+
+.PHONY: test-browser
+test-browser: preflight tools-cluster ## [3 min] follow a canary and filter 10,000 objects on the live page, in Chromium (needs chromium, node and npm; RUN=TestCanary)
+	$(if $(CHROMIUM),,$(error install chromium, such as by apt-get install chromium, or set CHROMIUM to its path))
+	$(CLUSTER) build
+	mkdir -p $(BROWSER_PACKAGES) && cp test/browser/package.json test/browser/package-lock.json $(BROWSER_PACKAGES)
+	cd $(BROWSER_PACKAGES) && npm ci --ignore-scripts --no-audit --no-fund
+	CHROMIUM_BIN=$(CHROMIUM) BROWSER_PACKAGES=$(BROWSER_PACKAGES) $(ENVOY) $(API_SERVER) $(COMPILE) $(TESTS) -count=1 -v $(if $(RUN),-run '$(RUN)') ./test/browser
 
 # Which tests: TestRecipes, TestWithoutRecipe, TestRouteInGit, TestAgentRecipes or TestAgentWithoutRecipe.
 ARGOCD ?=

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -38,7 +39,7 @@ const requestTimeout = 10 * time.Second
 // clients are REST clients of the API server, which share one connection. The typed clients of client-go would link
 // every API group, which takes 11 MB of resident memory.
 type clients struct {
-	scaledObjects, interceptorRoutes, core, discovery, leases, events, tokens *rest.RESTClient
+	scaledObjects, interceptorRoutes, core, discovery, leases, events, tokens, dashboard *rest.RESTClient
 }
 
 // newClients creates the clients. It sends no request.
@@ -50,7 +51,7 @@ func newClients(kubeconfig string) (clients, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		httpv1alpha1.AddToScheme, httpv1beta1.AddToScheme, corev1.AddToScheme, discoveryv1.AddToScheme,
-		coordinationv1.AddToScheme, eventsv1.AddToScheme, authenticationv1.AddToScheme,
+		coordinationv1.AddToScheme, eventsv1.AddToScheme, authenticationv1.AddToScheme, authorizationv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return clients{}, fmt.Errorf("register kinds: %w", err)
@@ -77,6 +78,7 @@ func newClients(kubeconfig string) (clients, error) {
 		{&all.leases, brief, coordinationv1.SchemeGroupVersion},
 		{&all.events, brief, eventsv1.SchemeGroupVersion},
 		{&all.tokens, brief, authenticationv1.SchemeGroupVersion},
+		{&all.dashboard, brief, authorizationv1.SchemeGroupVersion},
 	} {
 		groupConfig := rest.CopyConfig(entry.config)
 		groupConfig.GroupVersion, groupConfig.APIPath = &entry.group, "/apis"
@@ -184,6 +186,23 @@ func (c clients) reviewToken(
 ) (*authenticationv1.TokenReview, error) {
 	answer := new(authenticationv1.TokenReview)
 	return answer, c.tokens.Post().Resource("tokenreviews").Body(review).Do(ctx).Into(answer)
+}
+
+// reviewAccess lets the API server review a permission.
+func (c clients) reviewAccess(
+	ctx context.Context, review *authorizationv1.SubjectAccessReview,
+) (*authorizationv1.SubjectAccessReview, error) {
+	answer := new(authorizationv1.SubjectAccessReview)
+	return answer, c.dashboard.Post().Resource("subjectaccessreviews").Body(review).Do(ctx).Into(answer)
+}
+
+// get reads a path as JSON.
+func (c clients) get(ctx context.Context, path string, query map[string]string) ([]byte, error) {
+	request := c.dashboard.Get().AbsPath(path).SetHeader("Accept", runtime.ContentTypeJSON)
+	for name, value := range query {
+		request = request.Param(name, value)
+	}
+	return request.DoRaw(ctx)
 }
 
 // pod reads a Pod.

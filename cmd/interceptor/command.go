@@ -32,6 +32,8 @@ type settings struct {
 	proxyAddress   string
 	adminAddress   string
 	metricsAddress string
+	// dashboardAddress is a loopback address, "" for no live page.
+	dashboardAddress string
 
 	interceptorTLSSecret string
 	proxyAuthentication  string
@@ -145,6 +147,9 @@ func (s *settings) addAddressFlags(flags *pflag.FlagSet) {
 		"`address` for /livez and /readyz; any other request gets 503")
 	flags.StringVar(&s.adminAddress, "admin-address", ":9090", "`address` of the admin server (/queue, /demand, pprof)")
 	flags.StringVar(&s.metricsAddress, "metrics-address", ":2223", "`address` for /metrics (Prometheus)")
+	flags.StringVar(&s.dashboardAddress, "dashboard-address", "127.0.0.1:9091",
+		"loopback `address` of the live page, for kubectl port-forward; the admin port serves it under /dashboard/ with TLS "+
+			"and tokens of users; empty turns it off")
 	flags.StringVar(&s.interceptorTLSSecret, "interceptor-tls-secret", httpv1alpha1.InterceptorTLSSecret,
 		"`name` of the Secret in --pod-namespace with the certificate: the ports for proxies serve TLS and plaintext, "+
 			"and the admin port TLS only, to the scaler; empty turns TLS off: plaintext only, with private keys")
@@ -268,7 +273,7 @@ func (s *settings) check() error {
 	if err := s.translate.Strictness.Check(); err != nil {
 		return fmt.Errorf("%w: %w", errSetting, err)
 	}
-	if err := errors.Join(s.checkAuthentication(), s.checkHold()); err != nil {
+	if err := errors.Join(s.checkAuthentication(), s.checkHold(), s.checkDashboard()); err != nil {
 		return err
 	}
 	if s.podName != "" {
@@ -296,6 +301,19 @@ func (s *settings) checkAuthentication() error {
 		return fmt.Errorf("%w: --proxy-authentication: %q is not a mode: use %s or %s", errSetting, s.proxyAuthentication,
 			httpv1alpha1.ProxyAuthenticationPermissive, httpv1alpha1.ProxyAuthenticationStrict)
 	}
+}
+
+// checkDashboard validates the address of the live page, which needs no token there.
+func (s *settings) checkDashboard() error {
+	if s.dashboardAddress == "" {
+		return nil
+	}
+	address, err := netip.ParseAddrPort(s.dashboardAddress)
+	if err != nil || !address.Addr().IsLoopback() {
+		return fmt.Errorf("%w: --dashboard-address: %q is not a loopback address with a port: use 127.0.0.1:9091, or leave it "+
+			"empty to turn the page off", errSetting, s.dashboardAddress)
+	}
+	return nil
 }
 
 // checkHold validates the settings of queued requests, and sets the address of ext_authz for proxies.

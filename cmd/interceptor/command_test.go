@@ -19,6 +19,7 @@ func TestSettings(t *testing.T) {
 	standard := settings{
 		xdsAddress: ":5678", sinkAddress: ":9901", proxyAddress: ":8080", adminAddress: ":9090",
 		metricsAddress:   ":2223",
+		dashboardAddress: "127.0.0.1:9091",
 		translate:        translate.DefaultOptions(),
 		coldStartTimeout: 20 * time.Minute,
 		limits:           holding.Limits{Object: 1000, Namespace: 4000, Proxy: 1500, Total: 10_000},
@@ -171,6 +172,13 @@ func TestInvalidSettings(t *testing.T) {
 		"strict without TLS": {
 			args:        []string{"--proxy-authentication=strict", "--interceptor-tls-secret="},
 			wantMessage: "--proxy-authentication: strict needs TLS: set --interceptor-tls-secret",
+		},
+		"a live page for all": {
+			args:        []string{"--dashboard-address=:9091"},
+			wantMessage: `--dashboard-address: ":9091" is not a loopback address with a port: use 127.0.0.1:9091`,
+		},
+		"a live page on the Pod network": {
+			args: []string{"--dashboard-address=10.1.2.3:9091"}, wantMessage: "is not a loopback address",
 		},
 		"no proxy allowed": {args: []string{"--max-streams=0"}, wantMessage: "--max-streams: 0 is too small"},
 		"no address":       {args: []string{"--pod-ip=here"}, wantMessage: "--pod-ip: ParseAddr"},

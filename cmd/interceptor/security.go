@@ -5,7 +5,9 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
@@ -42,11 +44,24 @@ func newSecurity(chosen settings, api clients, logger *slog.Logger) security {
 	}
 }
 
-// admin makes the port for the scaler use TLS, and require a token of the scaler.
-func (s security) admin(port server.Port, namespace string, logger *slog.Logger) server.Port {
-	if s.certificates != nil {
-		port.TLS = s.certificates.HTTPConfig()
-		port.Handler = &controlplane.Admin{Verifier: s.callers, Namespace: namespace, Next: port.Handler, Logger: logger}
+// dashboardPath is the path of the live page on the admin port.
+const dashboardPath = "/dashboard/"
+
+// admin makes the port for the scaler use TLS, and require a token of the scaler, except for the live page, which
+// requires one of a user. Without TLS it does not serve the page, because others could read the tokens.
+func (s security) admin(
+	port server.Port, namespace string, page http.Handler, logger *slog.Logger,
+) server.Port {
+	if s.certificates == nil {
+		return port
+	}
+	port.TLS = s.certificates.HTTPConfig()
+	port.Handler = &controlplane.Admin{Verifier: s.callers, Namespace: namespace, Next: port.Handler, Logger: logger}
+	if page != nil {
+		mux := http.NewServeMux()
+		mux.Handle("/", port.Handler)
+		mux.Handle(dashboardPath, http.StripPrefix(strings.TrimSuffix(dashboardPath, "/"), page))
+		port.Handler = mux
 	}
 	return port
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
@@ -27,8 +28,10 @@ func TestTLSIsOptional(t *testing.T) {
 		s := newSecurity(chosen, api, logger)
 		discovery, metrics := s.discovery(xds.Options{}), s.sink(sink.Options{})
 		peers, loop := s.peers(status.Options{}), s.ingest(ingest.Options{})
-		admin := s.admin(server.Port{Handler: http.NotFoundHandler()}, "keda", logger)
+		admin := s.admin(server.Port{Handler: http.NotFoundHandler()}, "keda", nil, logger)
 		_, hasAdmin := admin.Handler.(*controlplane.Admin)
+		page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+		withPage := s.admin(server.Port{Handler: http.NotFoundHandler()}, "keda", page, logger)
 		for what, got := range map[string]bool{
 			"the ports serve TLS":               s.certificates != nil,
 			"proxies prove their fleet":         discovery.Identify != nil,
@@ -39,10 +42,20 @@ func TestTLSIsOptional(t *testing.T) {
 			"the Secret is watched":             api.sources(chosen).Certificate != nil,
 			"the scaler connects by TLS":        admin.TLS != nil,
 			"the scaler proves its account":     hasAdmin,
+			"the live page needs TLS":           answers(t, withPage.Handler, "/dashboard/api") == http.StatusTeapot,
+			"other paths need a token":          answers(t, withPage.Handler, "/demand") == http.StatusUnauthorized,
 		} {
 			if got != want {
 				t.Errorf("--interceptor-tls-secret=%s: %s: %t", name, what, got)
 			}
 		}
 	}
+}
+
+// answers returns the status of the response to a request.
+func answers(t *testing.T, handler http.Handler, path string) int {
+	t.Helper()
+	response := httptest.NewRecorder()
+	handler.ServeHTTP(response, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+	return response.Code
 }

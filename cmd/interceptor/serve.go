@@ -16,6 +16,8 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/claims"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/dashboard"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/dashboard/access"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding/extauthz"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
@@ -23,6 +25,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/election"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -85,6 +88,8 @@ type process struct {
 	reporter *status.Reporter
 	claims   *claims.Resolver
 	security security
+	hub      *dashboard.Hub // nil without the live page
+	users    *access.Verifier
 }
 
 // newProcess creates the components of the interceptor and starts none.
@@ -93,6 +98,7 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	if err != nil {
 		return nil, err
 	}
+	var p *process                // It is set before the first request for demand.
 	var reporter *status.Reporter // It is set before the first call of Notify.
 	answers, err := extauthz.New(extauthz.Options{
 		Limits: chosen.limits, Registerer: registry,
@@ -112,10 +118,11 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		DrainDelay:       xds.DefaultDrainDelay,
 		IPv6Listeners:    translate.IPv6Listeners(),
 	}))
-	if reporter, err = newReporter(chosen, api, discovery, secured, registry, logger); err != nil {
+	demand := func(ctx context.Context, send func([]byte) error) error { return p.sink.StreamReports(ctx, true, send) }
+	if reporter, err = newReporter(chosen, api, discovery, demand, secured, registry, logger); err != nil {
 		return nil, err
 	}
-	p := &process{
+	p = &process{
 		settings: chosen, logger: logger, xds: discovery, checks: answers, reporter: reporter, security: secured,
 	}
 	if err := p.addLoop(api, registry, holding); err != nil {
@@ -125,10 +132,11 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 	return p, nil
 }
 
-// newReporter returns the reporter of the states that the proxies of a discovery server have ACKed.
+// newReporter returns the reporter of the states that the proxies of a discovery server have ACKed. demand is the demand
+// for other replicas.
 func newReporter(
-	chosen settings, api clients, discovery *xds.Server, secured security, registry *prometheus.Registry,
-	logger *slog.Logger,
+	chosen settings, api clients, discovery *xds.Server, demand peers.DemandSource, secured security,
+	registry *prometheus.Registry, logger *slog.Logger,
 ) (*status.Reporter, error) {
 	return status.New(secured.peers(status.Options{
 		Client: api.statusClient(logger),
@@ -138,6 +146,7 @@ func newReporter(
 			Logger: logger,
 		}.Run,
 		Replica:    chosen.podName,
+		Demand:     demand,
 		Registerer: registry,
 		Logger:     logger,
 	}))
@@ -157,18 +166,34 @@ func (p *process) addLoop(api clients, registry *prometheus.Registry, observer i
 	p.claims = claims.New(claims.Options{
 		Pod: api.pod, IsConnected: p.xds.IsConnected, Assign: publisher.Assign, Logger: p.logger,
 	})
+	observers := []ingest.Observer{p.reporter, controlplane.DemandObserver{Sink: p.sink}, observer}
+	if p.addDashboard(api); p.hub != nil {
+		observers = append(observers, p.hub)
+	}
 	p.settings.translate.IPv6 = true // The discovery server sends IPv6Listeners to proxies with an IPv6 address only.
 	p.loop, err = ingest.New(p.security.ingest(ingest.Options{
 		Sources:    api.sources(p.settings),
 		Resolve:    p.settings.resolve(),
 		Translate:  p.settings.translate,
 		Publisher:  controlplane.ClaimedPublisher{Publisher: publisher, Claims: p.claims},
-		Observers:  []ingest.Observer{p.reporter, controlplane.DemandObserver{Sink: p.sink}, observer},
+		Observers:  observers,
 		Interval:   p.settings.batchInterval,
 		Registerer: registry,
 		Logger:     p.logger,
 	}))
 	return err
+}
+
+// addDashboard adds the live page, unless it is off.
+func (p *process) addDashboard(api clients) {
+	if p.settings.dashboardAddress == "" {
+		return
+	}
+	p.hub = dashboard.New(dashboard.Options{
+		Replica: p.settings.podName, Now: time.Now, Changes: p.sink.Changes, WatchReplica: p.reporter.WatchDemand,
+		Workload: dashboard.Reader{Get: api.get}.Read, Logger: p.logger,
+	})
+	p.users = access.New(access.Reviewer{Token: api.reviewToken, Access: api.reviewAccess, Now: time.Now})
 }
 
 // components opens the ports that are open from the start, and returns the components to run. The xDS port is opened
@@ -181,18 +206,32 @@ func (p *process) components(ctx context.Context, registry *prometheus.Registry)
 		{Name: "metric sink", Run: p.serveMetricSink},
 		{Name: "status", Run: func(ctx context.Context) error { return p.reporter.Run(ctx, p.loop.Observed()) }},
 	}
-	opened, err := server.Open(ctx, p.logger,
-		server.Port{
-			Name: "health", Address: p.settings.proxyAddress, Flag: "--proxy-address", Handler: p.health,
-		},
-		p.security.admin(server.Port{
-			Name: "admin", Address: p.settings.adminAddress, Flag: "--admin-address", Handler: p.admin(),
-		}, p.settings.podNamespace, p.logger),
-		server.Port{
+	var page http.Handler
+	ports := []server.Port{
+		{Name: "health", Address: p.settings.proxyAddress, Flag: "--proxy-address", Handler: p.health},
+		{
 			Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address",
 			Handler: server.MetricsHandler(registry),
+		},
+	}
+	if p.hub != nil {
+		components = append(components, server.Component{Name: "dashboard", Run: p.hub.Run})
+		page = dashboard.NewWithTokens(p.hub, p.users)
+		ports = append(ports, server.Port{
+			Name: "dashboard", Address: p.settings.dashboardAddress, Flag: "--dashboard-address",
+			Handler: dashboard.NewLocal(p.hub), Limits: dashboardConnections(),
 		})
+	}
+	admin := server.Port{Name: "admin", Address: p.settings.adminAddress, Flag: "--admin-address", Handler: p.admin()}
+	opened, err := server.Open(ctx, p.logger,
+		append(ports, p.security.admin(admin, p.settings.podNamespace, page, p.logger))...)
 	return append(components, opened...), err
+}
+
+// dashboardConnections are the limits of the local port of the live page: all its clients have the same address.
+func dashboardConnections() server.ConnectionLimits {
+	const connections = 2 * dashboard.MaxViewers
+	return server.ConnectionLimits{Total: connections, PerAddress: connections}
 }
 
 // admin returns the handler of the admin server.

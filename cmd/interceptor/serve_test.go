@@ -34,7 +34,7 @@ func local(t *testing.T) settings {
 	const free = "127.0.0.1:0"
 	return settings{
 		kubeconfig: kubeconfig(t, "http://127.0.0.1:1"),
-		xdsAddress: free, sinkAddress: free, proxyAddress: free, adminAddress: free, metricsAddress: free,
+		xdsAddress: free, sinkAddress: free, proxyAddress: free, adminAddress: free, metricsAddress: free, dashboardAddress: free,
 		podName: "pod-1", podNamespace: "keda", maxStreams: 1, shutdownDeadline: 10 * time.Second,
 		logFormat: "json", logLevel: "info", profiling: true,
 	}
@@ -65,7 +65,7 @@ func listening(t *testing.T, logs io.Reader) map[string]string {
 	t.Helper()
 	addresses := map[string]string{}
 	scanner := bufio.NewScanner(logs)
-	for len(addresses) < 3 && scanner.Scan() {
+	for len(addresses) < 4 && scanner.Scan() {
 		var line struct{ Msg, Port, Address string }
 		if err := json.Unmarshal(scanner.Bytes(), &line); err != nil {
 			t.Fatalf("not a line of JSON: %s", scanner.Bytes())
@@ -99,6 +99,9 @@ func TestServeWaitsForTheAPIServer(t *testing.T) {
 		{at["admin"] + "/debug/pprof/goroutine?debug=1", "goroutine profile", 200},
 		{at["admin"] + "/queue", "{}", 200},
 		{at["admin"] + "/envoy-metrics-map", "{}", 200},
+		{at["admin"] + "/dashboard/", "404", 404}, // There is no TLS.
+		{at["dashboard"] + "/", "<title>", 200},
+		{at["dashboard"] + "/api/v1/objects", `"objects":[]`, 200},
 	} {
 		if code, text := get(t, "http://"+page.url); code != page.code || !strings.Contains(text, page.wantText) {
 			t.Errorf("%s = %d %.300q, want %d with %q", page.url, code, text, page.code, page.wantText)

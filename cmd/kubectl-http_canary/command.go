@@ -91,7 +91,7 @@ Exit codes: 0, success; 1, the command failed; 2, invalid usage; 3, problems fou
 	root.SetGlobalNormalizationFunc(formerFlags)
 	conn.addFlags(root.PersistentFlags())
 	root.AddCommand(newDoctor(&conn), newStatus(&conn), newSplit(&conn), newCleanup(&conn), newInstall(&conn),
-		newUninstall(&conn), newAdopt(&conn), newTry(&conn))
+		newUninstall(&conn), newAdopt(&conn), newTry(&conn), newDashboard(&conn))
 	return root
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -21,10 +22,11 @@ type Port struct {
 	Handler http.Handler
 	// TLS is the TLS configuration, nil for plain HTTP.
 	TLS *tls.Config
+	// Limits limit the connections; the zero value means DefaultConnectionLimits.
+	Limits ConnectionLimits
 }
 
-// Open opens all ports or none, with DefaultConnectionLimits, and returns the components that serve them. An error
-// is a *ListenError.
+// Open opens all ports or none, and returns the components that serve them. An error is a *ListenError.
 func Open(ctx context.Context, logger *slog.Logger, ports ...Port) (components []Component, err error) {
 	var opened []net.Listener
 	defer func() {
@@ -40,7 +42,7 @@ func Open(ctx context.Context, logger *slog.Logger, ports ...Port) (components [
 		if err != nil {
 			return nil, err
 		}
-		listener = LimitConnections(listener, DefaultConnectionLimits(), logger)
+		listener = LimitConnections(listener, cmp.Or(port.Limits, DefaultConnectionLimits()), logger)
 		opened = append(opened, listener)
 		logger.InfoContext(ctx, "listening", "port", port.Name, "address", listener.Addr().String())
 		if port.TLS != nil {

@@ -76,7 +76,11 @@ func grantedPermissions() map[string]map[string]string {
 			"watch services/kedify-proxy in keda":               "how the shared proxies are authenticated, in the same case",
 			"list secrets/kedify-http-interceptor-tls in keda":  "its own certificate",
 			"watch secrets/kedify-http-interceptor-tls in keda": "its own certificate",
-			"create tokenreviews.authentication.k8s.io":         "the token of a proxy, and of the scaler",
+			"create tokenreviews.authentication.k8s.io":         "the token of a proxy, of the scaler, and of a user of the live page",
+			"create subjectaccessreviews.authorization.k8s.io":  "what a user of the live page may read",
+			"get rollouts.argoproj.io":                          "steps and replicas on the live page",
+			"get deployments.apps":                              "replicas on the live page",
+			"list events":                                       "Events on the live page",
 		},
 		tlsRoleFile: {
 			"list secrets":  "a certificate, by the Secret's name, if a user has bound the role",

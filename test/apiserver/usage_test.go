@@ -61,11 +61,11 @@ func TestGrantedPermissionsAreUsed(t *testing.T) {
 	useAsInterceptor(t, namespace)
 	useCertificate(t)
 	useSomeNamespaces(t, namespace)
+	useDashboard(t, namespace)
 	useAsRouter(t, namespace)
 	useAsScaler(t)
 
-	// test/held has proxies with tokens.
-	used := append(usedPermissions(t, interceptorAccount), "create tokenreviews.authentication.k8s.io")
+	used := usedPermissions(t, interceptorAccount)
 	if diff := cmp.Diff(interceptorPermissions(), slices.Sorted(slices.Values(used))); diff != "" {
 		t.Errorf("permissions of the interceptor (-table +audit log):\n%s", diff)
 	}
@@ -191,7 +191,7 @@ func (c *cluster) startInterceptor(t *testing.T, pod string, more ...string) *pr
 	return program.Run(t, filepath.Join(c.folder, "interceptor"), append(more,
 		"--kubeconfig="+c.kubeconfig(t, apiserver.InterceptorToken),
 		"--xds-address="+free, "--proxy-address="+free, "--admin-address="+free, "--metrics-address="+free,
-		"--metric-sink-address="+free,
+		"--metric-sink-address="+free, "--dashboard-address="+free,
 		"--pod-name="+pod, "--pod-namespace=keda", "--shutdown-delay=0s")...)
 }
 

@@ -118,6 +118,17 @@ func partsOff() map[string]partOff {
 			set:   []string{"interceptorTLS.externalSecret=true", "agent.webhook.enabled=false"},
 			rules: []string{"agent: create secrets in keda"},
 		},
+		"the live page": {
+			set: []string{"interceptor.dashboard=false"},
+			rules: []string{
+				"interceptor: get rollouts.argoproj.io", "interceptor: get deployments.apps", "interceptor: list events",
+				"interceptor: create subjectaccessreviews.authorization.k8s.io",
+			},
+			objects: []string{
+				"ClusterRole kedify-http-interceptor-dashboard", "ClusterRole kedify-http-interceptor-reviews",
+			},
+			flags: []string{"--dashboard-address="},
+		},
 		"waiting pages": {
 			set: []string{"interceptor.waitingPages=false"}, rules: []string{"interceptor: list configmaps"},
 			objects: []string{"ClusterRole kedify-http-interceptor-pages"}, flags: []string{"--waiting-pages=false"},

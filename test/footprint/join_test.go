@@ -142,7 +142,8 @@ func (s size) startBuilt(t *testing.T, kubeconfig string) (started *program.Proc
 		filepath.Join(netspace.Folder(), "interceptor"), "--kubeconfig="+kubeconfig, "--pod-name=interceptor",
 		"--access-log=false", "--max-objects-per-namespace=0", "--max-hosts-per-namespace=0",
 		"--xds-address="+at(discoveryPort), "--metric-sink-address="+at(sinkPort), "--admin-address="+at(adminPort),
-		"--proxy-address="+at(healthPort), "--metrics-address="+at(metricsPort))
+		"--proxy-address="+at(healthPort), "--metrics-address="+at(metricsPort),
+		"--dashboard-address=127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -329,6 +329,8 @@ func (o *options) accessHints(cluster *provider.Cluster) []string {
 		end = "make cluster-down"
 	}
 	return append(lines,
+		"  live page:     kubectl -n keda port-forward deployment/keda-add-ons-http-interceptor 9091",
+		"                 then http://localhost:9091/#/"+guide.Namespace+"/"+guide.App,
 		"  next canary:   kubectl argo rollouts -n rollouts-demo set image rollouts-demo "+
 			"rollouts-demo=argoproj/rollouts-demo:orange",
 		"  take it down:  "+end,

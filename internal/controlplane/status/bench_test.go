@@ -58,7 +58,7 @@ func benchmarkChanges(b *testing.B, count int) {
 	b.Run("whole", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			fresh := &replica{r.proxies, status.NewAckTracker(), peers.NewServer(nil), r.known}
+			fresh := &replica{r.proxies, status.NewAckTracker(), peers.NewServer(nil, nil), r.known}
 			fresh.tracker.Record(r.known, r.Versions())
 			fresh.sync()
 			for key := range r.known {

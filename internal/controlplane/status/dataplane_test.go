@@ -40,7 +40,7 @@ type replica struct {
 }
 
 func newReplica() *replica {
-	return &replica{newProxies(), status.NewAckTracker(), peers.NewServer(nil), nil}
+	return &replica{newProxies(), status.NewAckTracker(), peers.NewServer(nil, nil), nil}
 }
 
 // record publishes weights.

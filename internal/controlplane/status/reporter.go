@@ -14,7 +14,9 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
+	"github.com/kedify/argo-rollouts-plugin/internal/kube/endpoints"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
@@ -38,7 +40,8 @@ type Source interface {
 	Changed() <-chan struct{}
 }
 
-// Options are the dependencies of a Reporter. All fields except PeerCredentials and IsReplica are required.
+// Options are the dependencies of a Reporter. All fields except PeerCredentials, IsReplica and Demand are
+// required.
 type Options struct {
 	// Client writes statuses and Events.
 	Client Client
@@ -53,6 +56,8 @@ type Options struct {
 	// reports whether the caller of this replica has proven that it is one; nil requires no proof.
 	PeerCredentials credentials.TransportCredentials
 	IsReplica       func(ctx context.Context) bool
+	// Demand is the source of the counts for other replicas, nil for none.
+	Demand peers.DemandSource
 	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
 	// Logger receives failures.
@@ -80,7 +85,7 @@ type Reporter struct {
 
 // New returns a Reporter. An error means that a metric of the same name is already registered.
 func New(options Options) (*Reporter, error) {
-	w := &writer{Options: options, own: peers.NewServer(options.IsReplica), objects: map[model.Key]*tracked{}}
+	w := &writer{Options: options, own: peers.NewServer(options.IsReplica, options.Demand), objects: map[model.Key]*tracked{}}
 	w.peers = peers.NewPeers(options.Logger, options.PeerCredentials, w.enqueueChanged)
 	var err error
 	if w.writes, err = newMetrics(options.Registerer, w); err != nil {
@@ -94,6 +99,11 @@ func New(options Options) (*Reporter, error) {
 
 // Register adds the service that other replicas call to a gRPC server.
 func (r *Reporter) Register(registrar grpc.ServiceRegistrar) { r.writer.own.Register(registrar) }
+
+// WatchDemand calls receive with the reports of another replica until ctx ends or the stream fails.
+func (r *Reporter) WatchDemand(ctx context.Context, replica endpoints.Pod, receive func(metrics.Report)) error {
+	return r.writer.peers.WatchDemand(ctx, replica, receive)
+}
 
 // IsReplica reports whether an address is that of a replica of the interceptor.
 func (r *Reporter) IsReplica(address netip.Addr) bool { return r.writer.own.IsAdmitted(address) }

@@ -110,7 +110,7 @@ func TestChangesEqualFullComparison(t *testing.T) {
 			proxies: newProxies(), random: random,
 			changes: map[string]map[string]map[string]struct{}{},
 		}
-		incremental := &replica{source.proxies, status.NewAckTracker(), peers.NewServer(nil), nil}
+		incremental := &replica{source.proxies, status.NewAckTracker(), peers.NewServer(nil, nil), nil}
 		for step := range 60 {
 			if step == 0 || random.IntN(4) == 0 {
 				config := randomSplit(random)
@@ -131,7 +131,7 @@ func TestChangesEqualFullComparison(t *testing.T) {
 				source.step()
 			}
 			incremental.server.Apply(incremental.tracker.Changes(source.Poll()))
-			full := &replica{source.proxies, status.NewAckTracker(), peers.NewServer(nil), incremental.known}
+			full := &replica{source.proxies, status.NewAckTracker(), peers.NewServer(nil, nil), incremental.known}
 			full.tracker.Record(full.known, source.Versions())
 			full.sync()
 			if diff := cmp.Diff(full.table(), incremental.table()); diff != "" {

@@ -161,6 +161,12 @@ func ReplicaAddress(number int) netip.Addr {
 	return address
 }
 
+// DashboardAddress returns the address of the live page of the replica with an address: one on the loopback interface.
+func DashboardAddress(replica netip.Addr) string {
+	octets := replica.As4()
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, octets[3]}), 9091).String()
+}
+
 // StartInterceptor starts the interceptor with a number, waits until it is ready, and forwards new connections of the
 // Service to it.
 func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, error) {
@@ -184,6 +190,7 @@ func (s *Testbed) StartInterceptor(ctx context.Context, number int) (*Replica, e
 		"--access-log=false",
 		"--xds-address=" + at(5678), "--metric-sink-address=" + at(9901), "--admin-address=" + at(9090),
 		"--proxy-address=" + at(healthPort), "--metrics-address=" + at(2223),
+		"--dashboard-address=" + DashboardAddress(address),
 	}, s.arguments()...)...)
 	if err != nil {
 		return nil, err

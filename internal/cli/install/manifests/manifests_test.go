@@ -64,6 +64,8 @@ ServiceAccount:keda/kedify-http-interceptor ClusterRole:kedify-http-interceptor 
 ClusterRole:kedify-http-interceptor-pages ClusterRoleBinding:kedify-http-interceptor-pages
 ClusterRole:kedify-http-interceptor-settings ClusterRoleBinding:kedify-http-interceptor-settings
 ClusterRole:kedify-http-interceptor-tokens ClusterRoleBinding:kedify-http-interceptor-tokens
+ClusterRole:kedify-http-interceptor-dashboard ClusterRoleBinding:kedify-http-interceptor-dashboard
+ClusterRole:kedify-http-interceptor-reviews ClusterRoleBinding:kedify-http-interceptor-reviews
 Role:keda/kedify-http-interceptor RoleBinding:keda/kedify-http-interceptor
 ClusterRole:kedify-http-interceptor-tls ClusterRole:kedify-http-interceptor-pods
 Service:keda/keda-add-ons-http-interceptor-kedify-proxy-metric-sink Service:keda/keda-add-ons-http-interceptor-proxy

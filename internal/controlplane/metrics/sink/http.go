@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -85,19 +86,30 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
 	control := http.NewResponseController(w)
-	wantsChanges := r.URL.RawQuery == ChangesQuery
+	_ = s.StreamReports(r.Context(), r.URL.RawQuery == ChangesQuery, func(line []byte) error {
+		err := control.SetWriteDeadline(s.now().Add(writeTimeout))
+		if err == nil {
+			_, err = w.Write(line)
+		}
+		if err != nil {
+			return err
+		}
+		return control.Flush()
+	})
+}
+
+// StreamReports calls send with metrics.Reports as lines of JSON, as DemandPath describes, until ctx or Serve ends. It
+// returns the first error of send, or of the encoding. send must not modify the lines.
+func (s *Sink) StreamReports(ctx context.Context, wantsChanges bool, send func(line []byte) error) error {
 	_, urgent := s.queued()
 	cached, err := s.reports.latest(s, 0)
 	line := cached.whole
 	for {
 		if err == nil {
-			err = control.SetWriteDeadline(s.now().Add(writeTimeout))
+			err = send(line)
 		}
-		if err == nil {
-			_, err = w.Write(line)
-		}
-		if err != nil || control.Flush() != nil {
-			return
+		if err != nil {
+			return err
 		}
 		select {
 		case <-time.After(cached.next.Sub(s.now())):
@@ -115,10 +127,10 @@ func (s *Sink) serveDemand(w http.ResponseWriter, r *http.Request) {
 			var report metrics.Report
 			report, urgent = s.queuedReport()
 			line, err = encode(report)
-		case <-r.Context().Done():
-			return
+		case <-ctx.Done():
+			return nil
 		case <-s.stopping:
-			return
+			return nil
 		}
 	}
 }
@@ -145,7 +157,7 @@ func (c *reportCache) latest(s *Sink, known int) (encodedReport, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now := s.now(); !now.Before(c.encoded.next) {
-		changes := s.changes(&c.last)
+		changes := s.Changes(&c.last)
 		text, err := encode(changes)
 		if err != nil {
 			return encodedReport{}, err

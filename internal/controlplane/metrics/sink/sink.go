@@ -178,8 +178,8 @@ func (s *Sink) Report() (metrics.Report, <-chan struct{}) {
 	return report, s.arrived
 }
 
-// changes returns what has changed since the report last, and updates last.
-func (s *Sink) changes(last *metrics.Report) metrics.Report {
+// Changes returns what has changed since the whole report last, and updates last.
+func (s *Sink) Changes(last *metrics.Report) metrics.Report {
 	queued, _ := s.queuedReport()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,7 +36,7 @@ func one() Delta {
 
 // newLocalServer returns a Server that admits callers on this host.
 func newLocalServer() *Server {
-	server := NewServer(nil)
+	server := NewServer(nil, nil)
 	server.Admit(endpointsOf(map[string]string{"other": "127.0.0.1:5678"}))
 	return server
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -31,6 +32,8 @@ type Server struct {
 	peerspb.UnimplementedReplicasServer
 
 	isReplica func(context.Context) bool
+	demand    DemandSource
+	readers   atomic.Int32 // streams of Demand
 
 	mu       sync.Mutex
 	state    *State
@@ -43,12 +46,15 @@ type Server struct {
 // watcher is a stream to another replica. It contains the changes that were not sent yet, merged into one Delta.
 type watcher chan Delta
 
+// DemandSource calls send with reports of the metric sink as JSON until ctx ends or send fails.
+type DemandSource func(ctx context.Context, send func(report []byte) error) error
+
 // NewServer returns a Server without objects and proxies. isReplica reports whether the caller has proven that it is a
-// replica, in addition to its address; nil requires no proof.
-func NewServer(isReplica func(context.Context) bool) *Server {
+// replica, in addition to its address; nil requires no proof. demand may be nil.
+func NewServer(isReplica func(context.Context) bool, demand DemandSource) *Server {
 	closed := make(chan struct{})
 	return &Server{
-		isReplica: isReplica, state: newState(), watchers: map[watcher]struct{}{},
+		isReplica: isReplica, demand: demand, state: newState(), watchers: map[watcher]struct{}{},
 		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
 	}
 }
@@ -116,8 +122,8 @@ func (s *Server) Close() { s.close() }
 func (s *Server) Watch(
 	_ *peerspb.WatchRequest, stream grpc.ServerStreamingServer[peerspb.Delta],
 ) error {
-	if s.isReplica != nil && !s.isReplica(stream.Context()) {
-		return status.Error(codes.Unauthenticated, "the caller has not presented the interceptor's certificate")
+	if err := s.checkProof(stream.Context()); err != nil {
+		return err
 	}
 	w, err := s.join(addressOf(stream.Context()))
 	if err != nil {
@@ -147,16 +153,68 @@ func (s *Server) Watch(
 	}
 }
 
+// Demand implements peerspb.ReplicasServer. It serves one stream until it ends.
+func (s *Server) Demand(
+	_ *peerspb.DemandRequest, stream grpc.ServerStreamingServer[peerspb.DemandReport],
+) error {
+	if err := s.checkProof(stream.Context()); err != nil {
+		return err
+	}
+	if from := addressOf(stream.Context()); !s.IsAdmitted(from) {
+		return errNotReplica(from)
+	}
+	if s.demand == nil {
+		return status.Error(codes.Unimplemented, "the replica reports no demand")
+	}
+	if s.readers.Add(1) > maxWatchers {
+		s.readers.Add(-1)
+		return errTooMany()
+	}
+	defer s.readers.Add(-1)
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	go func() {
+		select {
+		case <-s.closed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	if err := s.demand(ctx, func(report []byte) error {
+		return stream.Send(&peerspb.DemandReport{Json: report})
+	}); err != nil {
+		return err
+	}
+	return status.Error(codes.Unavailable, "the stream has ended")
+}
+
+// checkProof returns the error for a caller that has not proven that it is a replica.
+func (s *Server) checkProof(ctx context.Context) error {
+	if s.isReplica != nil && !s.isReplica(ctx) {
+		return status.Error(codes.Unauthenticated, "the caller has not presented the interceptor's certificate")
+	}
+	return nil
+}
+
+// errNotReplica is the error for an address that belongs to no replica.
+func errNotReplica(from netip.Addr) error {
+	return status.Errorf(codes.PermissionDenied, "address %s is no endpoint of Service %s", from, ServiceName)
+}
+
+// errTooMany is the error for a stream above the limit.
+func errTooMany() error {
+	return status.Errorf(codes.ResourceExhausted, "the limit of %d watchers is reached", maxWatchers)
+}
+
 // join adds a watcher, starting with the whole State.
 func (s *Server) join(from netip.Addr) (watcher, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, isReplica := s.admitted[from]; !isReplica {
-		return nil, status.Errorf(codes.PermissionDenied,
-			"address %s is no endpoint of Service %s", from, ServiceName)
+		return nil, errNotReplica(from)
 	}
 	if len(s.watchers) >= maxWatchers {
-		return nil, status.Errorf(codes.ResourceExhausted, "the limit of %d watchers is reached", maxWatchers)
+		return nil, errTooMany()
 	}
 	w := make(watcher, 1)
 	w.add(s.state.snapshot())

@@ -33,7 +33,7 @@ func TestWatcherLimit(t *testing.T) {
 
 // TestUnknownCallerIsRejected connects before and after Admit.
 func TestUnknownCallerIsRejected(t *testing.T) {
-	server := NewServer(nil)
+	server := NewServer(nil, nil)
 	server.Apply(one())
 	at, _ := listen(t, "127.0.0.1:0", server)
 	o := observe(t, at)
@@ -70,7 +70,7 @@ func TestCallerProvesThatItIsAReplica(t *testing.T) {
 	cancel() // An accepted stream ends at once.
 	stream := slowStream{context: func() context.Context { return ctx }, sent: make(chan *peerspb.Delta)}
 	for _, isProven := range []bool{false, true} {
-		server := NewServer(func(context.Context) bool { return isProven })
+		server := NewServer(func(context.Context) bool { return isProven }, nil)
 		server.Admit(endpointsOf(map[string]string{"other": "127.0.0.1:5678"}))
 		err := server.Watch(new(peerspb.WatchRequest), stream)
 		if isRejected := status.Code(err) == codes.Unauthenticated; isRejected == isProven {
@@ -92,7 +92,7 @@ func TestPeersProveThemselvesByAnotherConnection(t *testing.T) {
 			first = caller.Addr.String()
 		}
 		return caller.Addr.String() != first
-	})
+	}, nil)
 	server.Admit(endpointsOf(map[string]string{"other": "127.0.0.1:5678"}))
 	server.Apply(one())
 	at, _ := listen(t, "127.0.0.1:0", server)

@@ -23,6 +23,89 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// DemandRequest starts a stream of reports.
+type DemandRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemandRequest) Reset() {
+	*x = DemandRequest{}
+	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemandRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemandRequest) ProtoMessage() {}
+
+func (x *DemandRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemandRequest.ProtoReflect.Descriptor instead.
+func (*DemandRequest) Descriptor() ([]byte, []int) {
+	return file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescGZIP(), []int{0}
+}
+
+// DemandReport is a report of the metric sink.
+type DemandReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// json is a Report of package metrics as JSON, as on path /demand of the admin port.
+	Json          []byte `protobuf:"bytes,1,opt,name=json,proto3" json:"json,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemandReport) Reset() {
+	*x = DemandReport{}
+	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemandReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemandReport) ProtoMessage() {}
+
+func (x *DemandReport) ProtoReflect() protoreflect.Message {
+	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemandReport.ProtoReflect.Descriptor instead.
+func (*DemandReport) Descriptor() ([]byte, []int) {
+	return file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *DemandReport) GetJson() []byte {
+	if x != nil {
+		return x.Json
+	}
+	return nil
+}
+
 // WatchRequest starts a stream.
 type WatchRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -32,7 +115,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[0]
+	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -44,7 +127,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[0]
+	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -57,7 +140,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescGZIP(), []int{0}
+	return file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescGZIP(), []int{2}
 }
 
 // Delta contains the changes of a replica, which apply together, objects before proxies.
@@ -73,7 +156,7 @@ type Delta struct {
 
 func (x *Delta) Reset() {
 	*x = Delta{}
-	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[1]
+	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -85,7 +168,7 @@ func (x *Delta) String() string {
 func (*Delta) ProtoMessage() {}
 
 func (x *Delta) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[1]
+	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -98,7 +181,7 @@ func (x *Delta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delta.ProtoReflect.Descriptor instead.
 func (*Delta) Descriptor() ([]byte, []int) {
-	return file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescGZIP(), []int{1}
+	return file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Delta) GetSequence() uint64 {
@@ -139,7 +222,7 @@ type Object struct {
 
 func (x *Object) Reset() {
 	*x = Object{}
-	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[2]
+	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -151,7 +234,7 @@ func (x *Object) String() string {
 func (*Object) ProtoMessage() {}
 
 func (x *Object) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[2]
+	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -164,7 +247,7 @@ func (x *Object) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Object.ProtoReflect.Descriptor instead.
 func (*Object) Descriptor() ([]byte, []int) {
-	return file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescGZIP(), []int{2}
+	return file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Object) GetNumber() uint32 {
@@ -217,7 +300,7 @@ type Proxy struct {
 
 func (x *Proxy) Reset() {
 	*x = Proxy{}
-	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[3]
+	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -229,7 +312,7 @@ func (x *Proxy) String() string {
 func (*Proxy) ProtoMessage() {}
 
 func (x *Proxy) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[3]
+	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -242,7 +325,7 @@ func (x *Proxy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Proxy.ProtoReflect.Descriptor instead.
 func (*Proxy) Descriptor() ([]byte, []int) {
-	return file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescGZIP(), []int{3}
+	return file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Proxy) GetAddress() []byte {
@@ -298,7 +381,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[4]
+	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -310,7 +393,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[4]
+	mi := &file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -323,7 +406,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescGZIP(), []int{4}
+	return file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Refusal) GetNumber() uint32 {
@@ -344,7 +427,10 @@ var File_internal_controlplane_status_peers_peerspb_replicas_proto protoreflect.
 
 const file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDesc = "" +
 	"\n" +
-	"9internal/controlplane/status/peers/peerspb/replicas.proto\x12\x12kedify.replicas.v1\"\x14\n" +
+	"9internal/controlplane/status/peers/peerspb/replicas.proto\x12\x12kedify.replicas.v1\"\x0f\n" +
+	"\rDemandRequest\"\"\n" +
+	"\fDemandReport\x12\x12\n" +
+	"\x04json\x18\x01 \x01(\fR\x04json\"\x14\n" +
 	"\fWatchRequestJ\x04\b\x01\x10\x02\"\x9a\x01\n" +
 	"\x05Delta\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x124\n" +
@@ -364,9 +450,10 @@ const file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDesc = "
 	"\brefusals\x18\x06 \x03(\v2\x1b.kedify.replicas.v1.RefusalR\brefusals\";\n" +
 	"\aRefusal\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\rR\x06number\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage2R\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage2\xa3\x01\n" +
 	"\bReplicas\x12F\n" +
-	"\x05Watch\x12 .kedify.replicas.v1.WatchRequest\x1a\x19.kedify.replicas.v1.Delta0\x01BSZQgithub.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers/peerspbb\x06proto3"
+	"\x05Watch\x12 .kedify.replicas.v1.WatchRequest\x1a\x19.kedify.replicas.v1.Delta0\x01\x12O\n" +
+	"\x06Demand\x12!.kedify.replicas.v1.DemandRequest\x1a .kedify.replicas.v1.DemandReport0\x01BSZQgithub.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers/peerspbb\x06proto3"
 
 var (
 	file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescOnce sync.Once
@@ -380,22 +467,26 @@ func file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescGZIP(
 	return file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDescData
 }
 
-var file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_internal_controlplane_status_peers_peerspb_replicas_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_internal_controlplane_status_peers_peerspb_replicas_proto_goTypes = []any{
-	(*WatchRequest)(nil), // 0: kedify.replicas.v1.WatchRequest
-	(*Delta)(nil),        // 1: kedify.replicas.v1.Delta
-	(*Object)(nil),       // 2: kedify.replicas.v1.Object
-	(*Proxy)(nil),        // 3: kedify.replicas.v1.Proxy
-	(*Refusal)(nil),      // 4: kedify.replicas.v1.Refusal
+	(*DemandRequest)(nil), // 0: kedify.replicas.v1.DemandRequest
+	(*DemandReport)(nil),  // 1: kedify.replicas.v1.DemandReport
+	(*WatchRequest)(nil),  // 2: kedify.replicas.v1.WatchRequest
+	(*Delta)(nil),         // 3: kedify.replicas.v1.Delta
+	(*Object)(nil),        // 4: kedify.replicas.v1.Object
+	(*Proxy)(nil),         // 5: kedify.replicas.v1.Proxy
+	(*Refusal)(nil),       // 6: kedify.replicas.v1.Refusal
 }
 var file_internal_controlplane_status_peers_peerspb_replicas_proto_depIdxs = []int32{
-	2, // 0: kedify.replicas.v1.Delta.objects:type_name -> kedify.replicas.v1.Object
-	3, // 1: kedify.replicas.v1.Delta.proxies:type_name -> kedify.replicas.v1.Proxy
-	4, // 2: kedify.replicas.v1.Proxy.refusals:type_name -> kedify.replicas.v1.Refusal
-	0, // 3: kedify.replicas.v1.Replicas.Watch:input_type -> kedify.replicas.v1.WatchRequest
-	1, // 4: kedify.replicas.v1.Replicas.Watch:output_type -> kedify.replicas.v1.Delta
-	4, // [4:5] is the sub-list for method output_type
-	3, // [3:4] is the sub-list for method input_type
+	4, // 0: kedify.replicas.v1.Delta.objects:type_name -> kedify.replicas.v1.Object
+	5, // 1: kedify.replicas.v1.Delta.proxies:type_name -> kedify.replicas.v1.Proxy
+	6, // 2: kedify.replicas.v1.Proxy.refusals:type_name -> kedify.replicas.v1.Refusal
+	2, // 3: kedify.replicas.v1.Replicas.Watch:input_type -> kedify.replicas.v1.WatchRequest
+	0, // 4: kedify.replicas.v1.Replicas.Demand:input_type -> kedify.replicas.v1.DemandRequest
+	3, // 5: kedify.replicas.v1.Replicas.Watch:output_type -> kedify.replicas.v1.Delta
+	1, // 6: kedify.replicas.v1.Replicas.Demand:output_type -> kedify.replicas.v1.DemandReport
+	5, // [5:7] is the sub-list for method output_type
+	3, // [3:5] is the sub-list for method input_type
 	3, // [3:3] is the sub-list for extension type_name
 	3, // [3:3] is the sub-list for extension extendee
 	0, // [0:3] is the sub-list for field type_name
@@ -412,7 +503,7 @@ func file_internal_controlplane_status_peers_peerspb_replicas_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDesc), len(file_internal_controlplane_status_peers_peerspb_replicas_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

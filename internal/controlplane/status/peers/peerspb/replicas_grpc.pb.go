@@ -21,7 +21,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Replicas_Watch_FullMethodName = "/kedify.replicas.v1.Replicas/Watch"
+	Replicas_Watch_FullMethodName  = "/kedify.replicas.v1.Replicas/Watch"
+	Replicas_Demand_FullMethodName = "/kedify.replicas.v1.Replicas/Demand"
 )
 
 // ReplicasClient is the client API for Replicas service.
@@ -33,6 +34,9 @@ type ReplicasClient interface {
 	// Watch streams the objects that the replica publishes, and the objects that its proxies have not
 	// ACKed: all in the first Delta, then changes. An empty Delta is a heartbeat.
 	Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[Delta], error)
+	// Demand streams the counts of the proxies that report to the replica, for the live page: all in the
+	// first message, then changes each second.
+	Demand(ctx context.Context, in *DemandRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DemandReport], error)
 }
 
 type replicasClient struct {
@@ -62,6 +66,25 @@ func (c *replicasClient) Watch(ctx context.Context, in *WatchRequest, opts ...gr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Replicas_WatchClient = grpc.ServerStreamingClient[Delta]
 
+func (c *replicasClient) Demand(ctx context.Context, in *DemandRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DemandReport], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Replicas_ServiceDesc.Streams[1], Replicas_Demand_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[DemandRequest, DemandReport]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Replicas_DemandClient = grpc.ServerStreamingClient[DemandReport]
+
 // ReplicasServer is the server API for Replicas service.
 // All implementations must embed UnimplementedReplicasServer
 // for forward compatibility.
@@ -71,6 +94,9 @@ type ReplicasServer interface {
 	// Watch streams the objects that the replica publishes, and the objects that its proxies have not
 	// ACKed: all in the first Delta, then changes. An empty Delta is a heartbeat.
 	Watch(*WatchRequest, grpc.ServerStreamingServer[Delta]) error
+	// Demand streams the counts of the proxies that report to the replica, for the live page: all in the
+	// first message, then changes each second.
+	Demand(*DemandRequest, grpc.ServerStreamingServer[DemandReport]) error
 	mustEmbedUnimplementedReplicasServer()
 }
 
@@ -83,6 +109,9 @@ type UnimplementedReplicasServer struct{}
 
 func (UnimplementedReplicasServer) Watch(*WatchRequest, grpc.ServerStreamingServer[Delta]) error {
 	return status.Error(codes.Unimplemented, "method Watch not implemented")
+}
+func (UnimplementedReplicasServer) Demand(*DemandRequest, grpc.ServerStreamingServer[DemandReport]) error {
+	return status.Error(codes.Unimplemented, "method Demand not implemented")
 }
 func (UnimplementedReplicasServer) mustEmbedUnimplementedReplicasServer() {}
 func (UnimplementedReplicasServer) testEmbeddedByValue()                  {}
@@ -116,6 +145,17 @@ func _Replicas_Watch_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Replicas_WatchServer = grpc.ServerStreamingServer[Delta]
 
+func _Replicas_Demand_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(DemandRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(ReplicasServer).Demand(m, &grpc.GenericServerStream[DemandRequest, DemandReport]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Replicas_DemandServer = grpc.ServerStreamingServer[DemandReport]
+
 // Replicas_ServiceDesc is the grpc.ServiceDesc for Replicas service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -127,6 +167,11 @@ var Replicas_ServiceDesc = grpc.ServiceDesc{
 		{
 			StreamName:    "Watch",
 			Handler:       _Replicas_Watch_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "Demand",
+			Handler:       _Replicas_Demand_Handler,
 			ServerStreams: true,
 		},
 	},

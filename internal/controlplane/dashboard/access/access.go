@@ -1,0 +1,214 @@
+// Package access decides which namespaces the caller of the live page may read. It lets the API server review the token
+// of the caller, and the permission for each namespace. Any failure means no access. Results count for a short time, in
+// a bounded amount of memory.
+package access
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+)
+
+const (
+	// MaxAge is how long a review counts. A removed permission is effective after that time.
+	MaxAge = time.Minute
+	// maxEntries limits the reviews of each kind in memory. maxToken limits the length of a token in bytes.
+	maxEntries, maxToken = 4096, 16 << 10
+	// maxRunning limits the concurrent reviews, and timeout the time of one, with the time that it waits for others.
+	maxRunning, timeout = 16, 5 * time.Second
+	// bearer is the beginning of an Authorization header with a token.
+	bearer = "Bearer "
+)
+
+// Errors of User.
+var (
+	// ErrNoToken means that the caller has sent no token.
+	ErrNoToken = errors.New("send a token of a Kubernetes user as Authorization: Bearer")
+	// ErrInvalid means that the API server does not accept the token.
+	ErrInvalid = errors.New("the API server does not accept the token")
+	// ErrUnavailable means that nothing was reviewed, because of the API server or of too many reviews.
+	ErrUnavailable = errors.New("the token was not reviewed: try again, and check that ClusterRole " +
+		"kedify-http-interceptor-dashboard is bound")
+)
+
+// Reviewer reviews tokens and permissions.
+type Reviewer struct {
+	// Token creates a TokenReview, and Access a SubjectAccessReview. They return the API server's response.
+	Token  func(context.Context, *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error)
+	Access func(
+		context.Context, *authorizationv1.SubjectAccessReview,
+	) (*authorizationv1.SubjectAccessReview, error)
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Verifier is a Reviewer with a memory. Make it with New. It is safe for concurrent use.
+type Verifier struct {
+	reviewer Reviewer
+	running  chan struct{}
+	users    cache[[sha256.Size]byte, *User]
+	access   cache[question, bool]
+}
+
+// question is what a SubjectAccessReview asks. user is the hash of the token.
+type question struct {
+	user                  [sha256.Size]byte
+	namespace             string
+	verb, group, resource string
+}
+
+// New returns a Verifier.
+func New(reviewer Reviewer) *Verifier {
+	return &Verifier{reviewer: reviewer, running: make(chan struct{}, maxRunning)}
+}
+
+// User is a user whose token the API server accepts.
+type User struct {
+	verifier *Verifier
+	hash     [sha256.Size]byte
+	info     authenticationv1.UserInfo
+}
+
+// User returns the user of an Authorization header. The chain of an error contains one of the errors above, and no
+// token.
+func (v *Verifier) User(ctx context.Context, header string) (*User, error) {
+	token, isBearer := strings.CutPrefix(header, bearer)
+	token = strings.TrimSpace(token)
+	switch {
+	case header == "" || isBearer && token == "":
+		return nil, ErrNoToken
+	case !isBearer || len(token) > maxToken:
+		return nil, ErrInvalid
+	}
+	hash := sha256.Sum256([]byte(token))
+	if user, isKnown := v.users.get(hash, v.reviewer.Now()); isKnown {
+		if user == nil {
+			return nil, ErrInvalid
+		}
+		return user, nil
+	}
+	var status authenticationv1.TokenReviewStatus
+	err := v.limited(ctx, func(ctx context.Context) error {
+		answer, err := v.reviewer.Token(ctx, &authenticationv1.TokenReview{
+			Spec: authenticationv1.TokenReviewSpec{Token: token},
+		})
+		if err == nil {
+			status = answer.Status
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var user *User
+	if status.Authenticated && status.User.Username != "" {
+		user = &User{verifier: v, hash: hash, info: status.User}
+	}
+	v.users.put(hash, user, v.reviewer.Now())
+	if user == nil {
+		return nil, ErrInvalid
+	}
+	return user, nil
+}
+
+// MayRead reports whether the user may list the objects of a namespace, of all namespaces for "".
+func (u *User) MayRead(ctx context.Context, namespace string) bool {
+	return u.may(ctx, namespace, "list", "http.keda.sh", "httpscaledobjects")
+}
+
+// MayReadWorkloads reports whether the user may read Rollouts, Deployments and Events of a namespace.
+func (u *User) MayReadWorkloads(ctx context.Context, namespace string) bool {
+	return u.may(ctx, namespace, "get", "argoproj.io", "rollouts") &&
+		u.may(ctx, namespace, "get", "apps", "deployments") &&
+		u.may(ctx, namespace, "list", "", "events")
+}
+
+// may reports whether the user has a permission.
+func (u *User) may(ctx context.Context, namespace, verb, group, resource string) bool {
+	v, asked := u.verifier, question{u.hash, namespace, verb, group, resource}
+	if isAllowed, isKnown := v.access.get(asked, v.reviewer.Now()); isKnown {
+		return isAllowed
+	}
+	extra := make(map[string]authorizationv1.ExtraValue, len(u.info.Extra))
+	for name, values := range u.info.Extra {
+		extra[name] = authorizationv1.ExtraValue(values)
+	}
+	isAllowed := false
+	err := v.limited(ctx, func(ctx context.Context) error {
+		answer, err := v.reviewer.Access(ctx, &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: u.info.Username, UID: u.info.UID, Groups: u.info.Groups, Extra: extra,
+				ResourceAttributes: &authorizationv1.ResourceAttributes{
+					Namespace: namespace, Verb: verb, Group: group, Resource: resource,
+				},
+			},
+		})
+		isAllowed = err == nil && answer.Status.Allowed && !answer.Status.Denied
+		return err
+	})
+	if err != nil {
+		return false
+	}
+	v.access.put(asked, isAllowed, v.reviewer.Now())
+	return isAllowed
+}
+
+// limited calls review with a deadline, when few enough others run.
+func (v *Verifier) limited(ctx context.Context, review func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	select {
+	case v.running <- struct{}{}:
+		defer func() { <-v.running }()
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
+	}
+	if err := review(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+// cache remembers values for MaxAge. The zero value is empty. It is safe for concurrent use.
+type cache[K comparable, V any] struct {
+	mu      sync.Mutex
+	entries map[K]entry[V]
+}
+
+// entry is a value with its end.
+type entry[V any] struct {
+	value   V
+	expires time.Time
+}
+
+// get returns the value of a key.
+func (c *cache[K, V]) get(key K, now time.Time) (value V, isKnown bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	found, exists := c.entries[key]
+	if !exists || !now.Before(found.expires) {
+		return value, false
+	}
+	return found.value, true
+}
+
+// put stores a value. If there are too many, it discards the expired ones, and all others if that is not enough.
+func (c *cache[K, V]) put(key K, value V, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.entries) >= maxEntries {
+		maps.DeleteFunc(c.entries, func(_ K, old entry[V]) bool { return !now.Before(old.expires) })
+	}
+	if c.entries == nil || len(c.entries) >= maxEntries {
+		c.entries = map[K]entry[V]{}
+	}
+	c.entries[key] = entry[V]{value, now.Add(MaxAge)}
+}
