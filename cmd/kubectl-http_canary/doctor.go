@@ -187,7 +187,7 @@ func (d *doctorOptions) offline(in io.Reader, filter doctor.Filter) (doctor.Repo
 	}
 	namespace, err := d.conn.scope(false)
 	if err != nil {
-		return doctor.Report{}, err
+		namespace = "default" // Files need no kubeconfig.
 	}
 	cluster, err := files.Read(all, namespace)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/config"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/doctor"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install"

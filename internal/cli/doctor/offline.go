@@ -7,13 +7,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/output"
 )
 
 // NewOfflineReport examines the objects of files. Objects that are not in the files may exist in the cluster, so a
 // missing object is a warning only.
 func NewOfflineReport(cluster *facts.Facts, filter Filter) Report {
-	findings := slices.DeleteFunc(Examine(cluster), func(finding Finding) bool { return finding.Code == NotExamined })
-	findings = append(findings, pluginList(cluster)...)
+	findings := slices.DeleteFunc(append(Examine(cluster), pluginList(cluster)...), func(finding Finding) bool {
+		return !slices.Contains(staticCodes(), finding.Code)
+	})
 	for i := range findings {
 		if slices.Contains([]Code{ServiceNotFound, HTTPScaledObjectNotFound, RouteNotFound}, findings[i].Code) {
 			findings[i].Severity = Warning
@@ -22,12 +24,29 @@ func NewOfflineReport(cluster *facts.Facts, filter Filter) Report {
 	}
 	findings = finish(findings)
 	report := reportOf(cluster, rules(), findings, "", filter)
+	for i := range report.Checks {
+		if check := &report.Checks[i]; check.Status == output.Passed && !slices.Contains(staticTitles(), check.Title) {
+			check.Status, check.Detail = output.Skipped, "requires a cluster"
+			report.Summary.Passed, report.Summary.Skipped = report.Summary.Passed-1, report.Summary.Skipped+1
+		}
+	}
 	report.Unknown = []string{
-		"the plugin files of the controller, permissions, readiness and versions of components, endpoints and conditions: " +
-			"they require a cluster",
+		"permissions, plugin files, readiness and versions of components, endpoints and conditions require a cluster",
 	}
 	return report
 }
+
+// staticCodes returns the codes that manifests alone show.
+func staticCodes() []Code {
+	return []Code{
+		PluginsMalformed, PluginNameMalformed, PluginKeyUnknown, PluginTwice, PluginNotRegistered, LocationInvalid,
+		ChecksumMalformed, ChecksumRepeated, RouterNameWrong, RouterMissing, RouterConfig, RolloutServices,
+		ServiceNotFound, HTTPScaledObjectNotFound, RouteNotFound, RouteWithoutRule,
+	}
+}
+
+// staticTitles returns the titles of the checks that manifests alone can pass.
+func staticTitles() []string { return []string{titleNames, titleConfiguration, titleRoutes} }
 
 // pluginList checks the list of plugins in a file, except for what depends on the controller and its nodes.
 func pluginList(cluster *facts.Facts) []Finding {

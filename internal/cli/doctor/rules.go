@@ -8,6 +8,13 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
+// The titles of the checks that manifests alone can pass.
+const (
+	titleNames         = "Rollouts name their routers correctly"
+	titleConfiguration = "the configuration of the routers is valid"
+	titleRoutes        = "routes exist and have both Services"
+)
+
 // rules returns the checks of an installation, in the order of the output. Each code belongs to one of them.
 func rules() []rule {
 	return slices.Concat(clusterRules(), controllerRules(), permissionRules(), applicationRules(), dataPlaneRules(),
@@ -119,7 +126,7 @@ func applicationRules() []rule {
 	needs := []facts.Resource{facts.Rollouts}
 	return []rule{
 		{
-			category: Applications, title: "Rollouts name their routers correctly", page: page, needs: needs,
+			category: Applications, title: titleNames, page: page, needs: needs,
 			codes: []Code{RouterNameWrong, RouterMissing},
 			detail: func(cluster *facts.Facts) (string, bool) {
 				_, applies := usesRouters(cluster)
@@ -131,7 +138,7 @@ func applicationRules() []rule {
 			},
 		},
 		{
-			category: Applications, title: "the configuration of the routers is valid", page: "reference/configuration.md",
+			category: Applications, title: titleConfiguration, page: "reference/configuration.md",
 			needs: needs, codes: []Code{RouterConfig, RolloutServices, RolloutInvalid}, detail: usesRouters,
 		},
 		{
@@ -221,7 +228,7 @@ func gatewayRules() []rule {
 	}
 	return []rule{
 		{
-			category: GatewayAPI, title: "routes exist and have both Services", page: "reference/gateway-api-router.md",
+			category: GatewayAPI, title: titleRoutes, page: "reference/gateway-api-router.md",
 			needs: []facts.Resource{facts.Routes}, codes: []Code{RouteNotFound, RouteWithoutRule}, detail: uses,
 		},
 		{

@@ -79,3 +79,22 @@ func (r *Reader) ObjectNames(ctx context.Context, namespace string) ([]string, e
 	}
 	return names, err
 }
+
+// Components reads the Deployments of the components and the controller's list of plugins. It fails if the Deployments
+// cannot be read.
+func (r *Reader) Components(ctx context.Context) (*facts.Facts, error) {
+	if err := r.checkConnection(ctx); err != nil {
+		return nil, err
+	}
+	cluster := &facts.Facts{Now: time.Now()}
+	err := readSteps(ctx, cluster, []step{
+		{facts.Deployments, r.deployments}, {facts.Deployments, r.proxies}, {facts.Plugins, r.plugins},
+	}, func(resource facts.Resource, err error) error {
+		if resource == facts.Deployments {
+			return fmt.Errorf("%s cannot be read: %w", resource, err)
+		}
+		recordError(cluster, resource, err)
+		return nil
+	})
+	return cluster, err
+}
