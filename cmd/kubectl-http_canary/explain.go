@@ -19,7 +19,9 @@ func newExplain(show *display) *cobra.Command {
 broken installation. Without a code it lists all codes. It does not connect to a cluster.`,
 		Example: `  kubectl http-canary explain
   kubectl http-canary explain PluginNotRegistered`,
-		Args:              func(command *cobra.Command, args []string) error { return usageError(cobra.MaximumNArgs(1)(command, args)) },
+		Args: func(command *cobra.Command, args []string) error {
+			return usageError(cobra.MaximumNArgs(1)(command, args))
+		},
 		ValidArgsFunction: cobra.FixedCompletions(codeNames(), cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(command *cobra.Command, args []string) error {
 			if len(args) == 0 {

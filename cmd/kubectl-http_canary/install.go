@@ -35,7 +35,7 @@ const (
 
 // installOptions are the options of the command.
 type installOptions struct {
-	show *display
+	show    *display
 	conn    *connection
 	print   bool
 	dryRun  bool
