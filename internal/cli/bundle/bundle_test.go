@@ -131,7 +131,7 @@ func TestBundleHasNoCredentials(t *testing.T) {
 	}
 }
 
-// TestBundleIsBounded: files beyond the maximum size are cut, and say so.
+// TestBundleIsBounded: files beyond the maximum size are cut, with a note.
 func TestBundleIsBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 100
