@@ -109,7 +109,8 @@ func TestOffline(t *testing.T) {
 		if _, problems, code := execute(t, args...); code == 0 || problems == "" {
 			t.Errorf("%v: exit code %d, errors %q", args, code, problems)
 		} else {
-			compareGolden(t, filepath.Join("errors", strings.NewReplacer("/", "_", "=", "_").Replace(strings.Join(args, "_"))+".txt"), problems)
+			name := strings.NewReplacer("/", "_", "=", "_").Replace(strings.Join(args, "_"))
+			compareGolden(t, filepath.Join("errors", name+".txt"), problems)
 		}
 	}
 }

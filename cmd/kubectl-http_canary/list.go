@@ -117,7 +117,8 @@ type canaryList struct {
 }
 
 // print prints all canaries or, if watching, those that differ from the previous call.
-func (l *listOptions) print(out, problems io.Writer, cluster *facts.Facts, shown map[string]string, isFirst bool) error {
+func (l *listOptions) print(out, problems io.Writer, cluster *facts.Facts, shown map[string]string, isFirst bool,
+) error {
 	all := split.List(cluster)
 	if l.watch {
 		var changed []split.Entry

@@ -36,25 +36,7 @@ func newStatus(conn *connection, show *display) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status ROLLOUT|httpscaledobject/NAME",
 		Short: "Show, watch or await the state of a canary: its weights, and whether they are applied",
-		Long: `status shows the phase of a Rollout, its conditions, and the weights of its Services: as desired by the
-controller, as written to each routing object, and whether the data plane applies them. The argument
-httpscaledobject/NAME selects the Rollout that references the object.
-
-Conditions:
-  Ready     nothing about the configuration or the data plane prevents the canary
-  Written   every routing object has the desired weights
-  Verified  Written, and the data plane applies them. For ` + facts.HTTPRouter + `, every Ready proxy has acknowledged
-            them; for ` + facts.GatewayRouter + `, the route's Accepted and ResolvedRefs are True
-  Promoted  all requests go to the newest version, and no canary is in progress
-
---watch prints a line with the time at each change until interrupted; with --output json, one object per line.
-
---for waits until a condition is True: ready, written, verified or promoted. verified=20 waits until the canary has a
-verified weight of 20. The exit code is 0 if the condition is True, 1 if it is not within --timeout, and 3 if the
-canary was aborted or is degraded, so that the condition can no longer become True.
-
---sent also shows how many requests each Ready proxy of ` + facts.HTTPRouter + ` has sent to each Service, from the
-counters of its Envoy. This requires permission to get pods/proxy in the namespace of the proxies.`,
+		Long:  statusHelp(),
 		Example: `  kubectl http-canary status shop
   kubectl http-canary status shop --watch --sent
   kubectl http-canary status httpscaledobject/shop --namespace shop --output yaml
@@ -78,6 +60,29 @@ counters of its Envoy. This requires permission to get pods/proxy in the namespa
 		"promoted"}, cobra.ShellCompDirectiveNoFileComp))
 	addTimeout(flags, &options.timeout, 5*time.Minute, "maximum `time` for the command, except with --watch")
 	return command
+}
+
+// statusHelp returns the help of status.
+func statusHelp() string {
+	return `status shows the phase of a Rollout, its conditions, and the weights of its Services: as desired by the
+controller, as written to each routing object, and whether the data plane applies them. The argument
+httpscaledobject/NAME selects the Rollout that references the object.
+
+Conditions:
+  Ready     nothing about the configuration or the data plane prevents the canary
+  Written   every routing object has the desired weights
+  Verified  Written, and the data plane applies them. For ` + facts.HTTPRouter + `, every Ready proxy has acknowledged
+            them; for ` + facts.GatewayRouter + `, the route's Accepted and ResolvedRefs are True
+  Promoted  all requests go to the newest version, and no canary is in progress
+
+--watch prints a line with the time at each change until interrupted; with --output json, one object per line.
+
+--for waits until a condition is True: ready, written, verified or promoted. verified=20 waits until the canary has a
+verified weight of 20. The exit code is 0 if the condition is True, 1 if it is not within --timeout, and 3 if the
+canary was aborted or is degraded, so that the condition can no longer become True.
+
+--sent also shows how many requests each Ready proxy of ` + facts.HTTPRouter + ` has sent to each Service, from the
+counters of its Envoy. This requires permission to get pods/proxy in the namespace of the proxies.`
 }
 
 // oneRollout rejects anything but one positional argument.
