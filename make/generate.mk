@@ -14,6 +14,7 @@ generate: ## generate deep copies and the CRD from api/, and Go code from .proto
 reference: ## write the generated parts of docs/reference
 	$(COMPILE) go test -vet=off ./test/docs -run=Reference -update
 	$(COMPILE) go test -vet=off ./internal/cli/doctor -run=Troubleshooting -update
+	$(COMPILE) go test -vet=off ./internal/cli/doctor -update
 	$(COMPILE) go test -vet=off ./test/refusals -run='^TestDocument$$' -update
 	$(COMPILE) go test -vet=off ./test/wrongsetups -run='^TestDocument$$' -update
 

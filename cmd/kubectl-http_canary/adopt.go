@@ -10,11 +10,12 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/adopt"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/output"
 )
 
 // newAdopt returns the command that prints the manifests for a Rollout without a router.
 func newAdopt(conn *connection) *cobra.Command {
-	var format outputFormat
+	var options outputFlags
 	command := &cobra.Command{
 		Use:   "adopt ROLLOUT",
 		Short: "Print the manifests that make a Rollout use router kedify/http",
@@ -33,24 +34,24 @@ changes nothing. Review the output, then apply it with server-side apply.`,
 			if err != nil {
 				return err
 			}
-			if format == formatJSON || format == formatYAML {
-				return printObject(command.OutOrStdout(), format, proposal)
+			if options.format.IsObject() {
+				return output.Print(command.OutOrStdout(), options.format, "Proposal", proposal)
 			}
 			return printProposal(command.OutOrStdout(), proposal)
 		},
 	}
-	format.addFlag(command)
+	options.addFormat(command)
 	return command
 }
 
 // propose reads a Rollout and the related objects in its namespace, and returns the proposal.
 func propose(ctx context.Context, conn *connection, argument string) (adopt.Proposal, error) {
-	reader, name, err := conn.rolloutReader(argument)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	reader, name, _, err := conn.rolloutReader(ctx, argument)
 	if err != nil {
 		return adopt.Proposal{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
 	app, err := reader.Application(ctx, name)
 	if err != nil {
 		return adopt.Proposal{}, err

@@ -20,6 +20,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/cleanup"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install/manifests"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/output"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/lease"
 )
@@ -35,8 +36,10 @@ var errNotRemoved = errors.New("some leftovers could not be removed")
 
 // cleanupOptions are the options of the command.
 type cleanupOptions struct {
+	outputFlags
+
 	conn    *connection
-	format  outputFormat
+	isAll   bool
 	apply   bool
 	unowned bool
 	timeout time.Duration
@@ -54,8 +57,8 @@ the router in these cases, so the traffic split stays active. It also finds obje
 no longer installed. It changes nothing without --apply.
 
 Each removal is one request that fails if the object has changed since it was read. Weights without an owner
-annotation may be set by a user: they are listed, and removed only with --unowned. cleanup searches all
-namespaces, or the one given by --namespace.
+annotation may be set by a user: they are listed, and removed only with --unowned. cleanup searches
+the namespace given by --namespace or by the context; all namespaces with --all-namespaces, or if neither names one.
 
 The exit code is 3 if there are leftovers, and 0 if there are none.`,
 		Example: `  # List leftovers
@@ -69,7 +72,8 @@ The exit code is 3 if there are leftovers, and 0 if there are none.`,
 			return options.run(command.Context(), command.OutOrStdout())
 		},
 	}
-	options.format.addFlag(command)
+	options.addFormat(command)
+	addAllNamespaces(command.Flags(), &options.isAll)
 	command.Flags().BoolVar(&options.apply, "apply", false, "remove the leftovers")
 	command.Flags().BoolVar(&options.unowned, "unowned", false,
 		"with --apply, also remove weights without an owner annotation (may be user-set)")
@@ -91,7 +95,10 @@ func (c *cleanupOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	namespace := c.conn.overrides.Context.Namespace
+	namespace, err := c.conn.namedScope(c.isAll)
+	if err != nil {
+		return err
+	}
 	readCtx, cancel := withTimeout(ctx, c.timeout)
 	defer cancel()
 	cluster, err := gather.New(client, namespace).ForCleanup(readCtx)
@@ -124,8 +131,8 @@ func (c *cleanupOptions) run(ctx context.Context, out io.Writer) error {
 
 // print prints the results.
 func (c *cleanupOptions) print(out io.Writer, results []result) error {
-	if c.format == formatJSON || c.format == formatYAML {
-		return printObject(out, c.format, map[string]any{"leftovers": results})
+	if c.format.IsObject() {
+		return output.Print(out, c.format, "LeftoverList", map[string]any{"leftovers": results})
 	}
 	var text strings.Builder
 	for _, entry := range results {
@@ -147,7 +154,7 @@ func (c *cleanupOptions) print(out io.Writer, results []result) error {
 		if entry.Error != "" {
 			fmt.Fprintf(&text, "  error    %s\n", entry.Error)
 		}
-		if c.format == formatWide && entry.Removal.Patch != nil {
+		if c.format == output.Wide && entry.Removal.Patch != nil {
 			patch, err := json.Marshal(entry.Removal.Patch)
 			if err != nil {
 				return err

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -16,7 +14,7 @@ import (
 const (
 	exitFailed  = 1 // the command failed
 	exitUsage   = 2 // the command line is invalid
-	exitFinding = 3 // the command succeeded and found problems
+	exitFinding = 3 // the command succeeded and found problems, or --for can no longer be met
 )
 
 var (
@@ -59,6 +57,7 @@ func usageError(err error) error {
 // newCommand returns the root command.
 func newCommand() *cobra.Command {
 	var conn connection
+	var show display
 	root := &cobra.Command{
 		Use:   "kubectl-http_canary",
 		Short: "Install, check and watch canaries with HTTP traffic routing",
@@ -69,14 +68,14 @@ Exit codes: 0, success; 1, the command failed; 2, invalid usage; 3, problems fou
 		Example: `  # Install both routers, in addition to plugins that are already registered
   kubectl http-canary install
 
-  # Check the installation
-  kubectl http-canary doctor
+  # Check the installation, and the applications in all namespaces
+  kubectl http-canary doctor -A
 
-  # Show the traffic split of Rollout shop
-  kubectl http-canary status shop
+  # List the canaries of all namespaces
+  kubectl http-canary list -A
 
-  # Watch it during a canary
-  kubectl http-canary split shop --watch
+  # Watch the canary of Rollout shop
+  kubectl http-canary status shop --watch
 
   # Run a throwaway canary on this cluster
   kubectl http-canary try`,
@@ -90,9 +89,28 @@ Exit codes: 0, success; 1, the command failed; 2, invalid usage; 3, problems fou
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError(err) })
 	root.SetGlobalNormalizationFunc(formerFlags)
 	conn.addFlags(root.PersistentFlags())
-	root.AddCommand(newDoctor(&conn), newStatus(&conn), newSplit(&conn), newCleanup(&conn), newInstall(&conn),
-		newUninstall(&conn), newAdopt(&conn), newTry(&conn), newDashboard(&conn))
+	show.addFlags(root)
+	root.AddCommand(commands(&conn, &show)...)
 	return root
+}
+
+// commands returns all commands. A new command is added here.
+func commands(conn *connection, show *display) []*cobra.Command {
+	return []*cobra.Command{
+		newList(conn),
+		newStatus(conn, show),
+		newSplit(conn, show),
+		newDoctor(conn, show),
+		newExplain(show),
+		newVersion(conn),
+		newSupportBundle(conn),
+		newDashboard(conn),
+		newCleanup(conn),
+		newInstall(conn, show),
+		newUninstall(conn),
+		newAdopt(conn),
+		newTry(conn, show),
+	}
 }
 
 // formerFlags accepts --time-limit, the former name of --timeout.
@@ -106,43 +124,4 @@ func formerFlags(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 // noArgs rejects positional arguments.
 func noArgs(command *cobra.Command, args []string) error {
 	return usageError(cobra.NoArgs(command, args))
-}
-
-// outputFormat is the value of flag --output. It implements pflag.Value.
-type outputFormat string
-
-// Output formats.
-const (
-	formatText outputFormat = ""
-	formatWide outputFormat = "wide"
-	formatJSON outputFormat = "json"
-	formatYAML outputFormat = "yaml"
-)
-
-// outputFormats lists the valid values of --output.
-func outputFormats() []string {
-	return []string{string(formatJSON), string(formatYAML), string(formatWide)}
-}
-
-// addFlag adds flag --output to a command.
-func (o *outputFormat) addFlag(command *cobra.Command) {
-	command.Flags().VarP(o, "output", "o", "output `format`: "+strings.Join(outputFormats(), ", ")+" (default text)")
-	// The error is for an unknown flag.
-	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputFormats(),
-		cobra.ShellCompDirectiveNoFileComp))
-}
-
-// String implements pflag.Value.
-func (o *outputFormat) String() string { return string(*o) }
-
-// Type implements pflag.Value.
-func (*outputFormat) Type() string { return "format" }
-
-// Set implements pflag.Value.
-func (o *outputFormat) Set(text string) error {
-	if !slices.Contains(outputFormats(), text) {
-		return fmt.Errorf("must be one of %s", strings.Join(outputFormats(), ", "))
-	}
-	*o = outputFormat(text)
-	return nil
 }

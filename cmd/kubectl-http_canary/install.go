@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/config"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/doctor"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/install"
@@ -34,6 +35,7 @@ const (
 
 // installOptions are the options of the command.
 type installOptions struct {
+	show    *display
 	conn    *connection
 	print   bool
 	dryRun  bool
@@ -54,8 +56,8 @@ type installOptions struct {
 }
 
 // newInstall returns the command that installs.
-func newInstall(conn *connection) *cobra.Command {
-	options := &installOptions{conn: conn}
+func newInstall(conn *connection, show *display) *cobra.Command {
+	options := &installOptions{conn: conn, show: show}
 	command := &cobra.Command{
 		Use:   "install",
 		Short: "Install the routers and, optionally, the data plane and autoscaling",
@@ -285,5 +287,12 @@ func (i *installOptions) verify(ctx context.Context, out io.Writer, client *kube
 	if err != nil {
 		return err
 	}
-	return reportFindings(out, formatText, cluster)
+	findings := doctor.Examine(cluster)
+	if err := doctor.PrintFindings(out, i.show.style(out), findings); err != nil {
+		return err
+	}
+	if doctor.HasError(findings) {
+		return errFinding
+	}
+	return nil
 }

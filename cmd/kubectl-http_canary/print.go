@@ -1,24 +1,54 @@
 package main
 
 import (
-	"encoding/json"
 	"io"
+	"os"
 
-	"sigs.k8s.io/yaml"
+	"github.com/spf13/cobra"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/output"
 )
 
-// printObject prints an object as JSON or YAML.
-func printObject(out io.Writer, format outputFormat, object any) error {
-	text, err := json.MarshalIndent(object, "", "  ")
-	if err != nil {
-		return err
+// display has the flags about output that all commands have.
+type display struct {
+	color output.ColorMode
+}
+
+// addFlags adds the flags to the root command.
+func (d *display) addFlags(root *cobra.Command) {
+	d.color = output.Auto
+	root.PersistentFlags().Var(&d.color, "color", "when to use colors: auto (on a terminal), always or never")
+	// The error is for an unknown flag.
+	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(output.ColorModes(),
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
+// style returns the style for an output.
+func (d *display) style(out io.Writer) output.Style {
+	isTerminal := false
+	if file, isFile := out.(*os.File); isFile {
+		info, err := file.Stat()
+		isTerminal = err == nil && info.Mode()&os.ModeCharDevice != 0
 	}
-	text = append(text, '\n')
-	if format == formatYAML {
-		if text, err = yaml.JSONToYAML(text); err != nil {
-			return err
-		}
-	}
-	_, err = out.Write(text)
-	return err
+	return output.NewStyle(d.color, isTerminal, os.Getenv)
+}
+
+// outputFlags are the flags --output and --no-headers of a command.
+type outputFlags struct {
+	format    output.Format
+	noHeaders bool
+}
+
+// addFormat adds flag --output to a command.
+func (o *outputFlags) addFormat(command *cobra.Command) {
+	o.format = output.Table
+	command.Flags().VarP(&o.format, "output", "o", "output `format`: table, wide, json, yaml or name")
+	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(output.Formats(),
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
+// addFlags adds both flags to a command that prints tables.
+func (o *outputFlags) addFlags(command *cobra.Command) {
+	o.addFormat(command)
+	command.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print tables without headers")
 }

@@ -11,80 +11,55 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
-	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/output"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 )
 
-// newSplit returns the command that shows or watches the traffic split of one Rollout.
-func newSplit(conn *connection) *cobra.Command {
-	var format outputFormat
-	var watch, withCounts bool
-	command := &cobra.Command{
-		Use:   "split ROLLOUT",
-		Short: "Show or watch the traffic split of a Rollout, one line per routing object",
-		Long: `split prints one line for each routing object of a Rollout: the weights of its Services (stable
-first) as desired by the controller and as written to the object, whether the data plane has applied them, how
-many Ready proxies have acknowledged them, and the ready endpoints of the Services. With --watch it prints a
-line with the time at each change until interrupted.
+// readTimeout bounds the reading of one Rollout.
+const readTimeout = 30 * time.Second
 
-With --sent it also prints how many requests each Ready proxy of ` + facts.HTTPRouter + ` has sent to each Service,
-from the counters of its Envoy: since the start of Envoy and, with --watch, since the previous line, every 2
-seconds while there is traffic. This requires permission to get pods/proxy in the namespace of the proxies.`,
-		Example: `  kubectl http-canary split shop
-  kubectl http-canary split shop --watch
-  kubectl http-canary split shop --watch --sent`,
+// newSplit returns the former command for the traffic split of one Rollout, which is a part of status now.
+func newSplit(conn *connection, show *display) *cobra.Command {
+	options := &statusOptions{conn: conn, show: show}
+	command := &cobra.Command{
+		Use:               "split ROLLOUT",
+		Short:             "Former name of status --watch and status --sent",
+		Deprecated:        "use status, status --watch or status --sent",
 		Args:              oneRollout,
 		ValidArgsFunction: conn.completeRollout,
 		RunE: func(command *cobra.Command, args []string) error {
-			if watch && format == formatYAML {
-				return usageError(fmt.Errorf("--watch does not support --output=%s: use --output=%s", formatYAML,
-					formatJSON))
+			if options.watch || options.format.IsObject() {
+				return options.run(command.Context(), command.OutOrStdout(), args[0])
 			}
-			reader, name, err := conn.rolloutReader(args[0])
-			if err != nil {
-				return err
-			}
-			out := command.OutOrStdout()
-			switch changes := newChangePrinter(out, format); {
-			case !watch:
-				return printSplit(command.Context(), out, format, reader, name, withCounts)
-			case withCounts:
-				return watchWithCounts(command.Context(), reader, name, changes.print)
-			default:
-				return reader.Watch(command.Context(), name, func(cluster *facts.Facts) error {
-					return changes.print(split.Of(cluster, &cluster.Rollouts[0]))
-				})
-			}
+			return options.printLines(command.Context(), command.OutOrStdout(), args[0])
 		},
 	}
-	format.addFlag(command)
-	command.Flags().BoolVarP(&watch, "watch", "w", false, "print a line at each change until interrupted")
-	command.Flags().BoolVar(&withCounts, "sent", false,
+	options.addFlags(command)
+	command.Flags().BoolVarP(&options.watch, "watch", "w", false, "print a line at each change until interrupted")
+	command.Flags().BoolVar(&options.withCount, "sent", false,
 		"show the number of requests that each proxy has sent to each Service")
 	return command
 }
 
-// printSplit prints the current traffic split.
-func printSplit(ctx context.Context, out io.Writer, format outputFormat, reader *gather.Reader,
-	name types.NamespacedName, withCounts bool,
-) error {
+// printLines prints the traffic split as lines, as split did.
+func (s *statusOptions) printLines(ctx context.Context, out io.Writer, argument string) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
+	reader, name, unreferenced, err := s.conn.rolloutReader(ctx, argument)
+	if err != nil {
+		return err
+	}
+	if unreferenced != nil {
+		return fmt.Errorf("HTTPScaledObject %s %w", name, errNoRollout)
+	}
 	cluster, err := reader.Rollout(ctx, name)
 	if err != nil {
 		return err
 	}
-	report := split.Of(cluster, &cluster.Rollouts[0])
-	if withCounts {
-		if report, err = reportWithCounts(ctx, reader, cluster); err != nil {
-			return err
-		}
-	}
-	if format == formatJSON || format == formatYAML {
-		return printObject(out, format, report)
+	report, err := s.report(ctx, reader, cluster)
+	if err != nil {
+		return err
 	}
 	return printLines(out, report)
 }
@@ -92,7 +67,7 @@ func printSplit(ctx context.Context, out io.Writer, format outputFormat, reader 
 // changePrinter prints the changes of the traffic split of one Rollout.
 type changePrinter struct {
 	out     io.Writer
-	format  outputFormat
+	format  output.Format
 	now     func() time.Time
 	lines   map[string]string    // the last line of each object
 	counts  map[string][]int64   // the last request counts of each proxy and object
@@ -102,7 +77,7 @@ type changePrinter struct {
 }
 
 // newChangePrinter returns a changePrinter that writes to out.
-func newChangePrinter(out io.Writer, format outputFormat) *changePrinter {
+func newChangePrinter(out io.Writer, format output.Format) *changePrinter {
 	return &changePrinter{
 		out: out, format: format, now: time.Now, lines: map[string]string{},
 		counts: map[string][]int64{}, times: map[string]time.Time{},
@@ -111,12 +86,12 @@ func newChangePrinter(out io.Writer, format outputFormat) *changePrinter {
 
 // print prints the lines of report that differ from the previous call.
 func (c *changePrinter) print(report split.Report) error {
-	if c.format == formatJSON {
+	if c.format == output.JSON {
 		if c.started && reflect.DeepEqual(report, c.last) {
 			return nil
 		}
 		c.last, c.started = report, true
-		return printObject(c.out, c.format, report)
+		return output.PrintLine(c.out, "CanaryStatus", report)
 	}
 	var text strings.Builder
 	if !c.started {
@@ -172,7 +147,7 @@ func splitLines(report split.Report) []string {
 		if object.Written != nil {
 			var texts []string
 			for i := range object.Written {
-				texts = append(texts, writtenWeight(object, i))
+				texts = append(texts, split.Weight(object, i))
 			}
 			weights = strings.Join(texts, "/")
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/output"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 )
 
@@ -30,7 +31,7 @@ func reportWith(counts split.ProxyRequests) split.Report {
 func TestRequestCountLines(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	changes, now := newChangePrinter(&out, formatText), time.Now()
+	changes, now := newChangePrinter(&out, output.Table), time.Now()
 	changes.now = func() time.Time { return now }
 	for _, step := range []struct {
 		after time.Duration

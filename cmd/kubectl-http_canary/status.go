@@ -2,50 +2,87 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/output"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 )
 
-// readTimeout bounds the reading of one Rollout.
-const readTimeout = 30 * time.Second
+// errWatchFormat reports a format that cannot be watched.
+var errWatchFormat = errors.New("--watch does not support --output=yaml: use --output=json")
 
-// newStatus returns the command that shows the traffic split of one Rollout.
-func newStatus(conn *connection) *cobra.Command {
-	var format outputFormat
+// statusOptions are the flags of status.
+type statusOptions struct {
+	outputFlags
+
+	conn             *connection
+	show             *display
+	watch, withCount bool
+	goal             string
+	timeout          time.Duration
+}
+
+// newStatus returns the command that shows the state of one canary.
+func newStatus(conn *connection, show *display) *cobra.Command {
+	options := &statusOptions{conn: conn, show: show}
 	command := &cobra.Command{
-		Use:   "status ROLLOUT",
-		Short: "Show the traffic split of a Rollout, and whether it is applied",
-		Long: `status shows the phase of a Rollout, its Services with their ready endpoints and desired weights,
-and for each routing object the weights that are written to it and whether the data plane has applied them.
-
-For kedify/http, "applied" is the report of the interceptor on the HTTPScaledObject: every Ready proxy has
-acknowledged the weights. For argoproj-labs/gatewayAPI, it is the conditions Accepted and ResolvedRefs of the
-route's current generation.`,
+		Use:   "status ROLLOUT|httpscaledobject/NAME",
+		Short: "Show, watch or await the state of a canary: its weights, and whether they are applied",
+		Long:  statusHelp(),
 		Example: `  kubectl http-canary status shop
-  kubectl http-canary status rollout/shop --namespace shop --output yaml`,
+  kubectl http-canary status shop --watch --sent
+  kubectl http-canary status httpscaledobject/shop --namespace shop --output yaml
+
+  # In a pipeline: continue when every proxy applies 20 %
+  kubectl http-canary status shop --for=verified=20 --timeout=5m`,
 		Args:              oneRollout,
 		ValidArgsFunction: conn.completeRollout,
 		RunE: func(command *cobra.Command, args []string) error {
-			report, err := readReport(command.Context(), conn, args[0])
-			if err != nil {
-				return err
-			}
-			if format == formatJSON || format == formatYAML {
-				return printObject(command.OutOrStdout(), format, report)
-			}
-			return printStatus(command.OutOrStdout(), report, format == formatWide)
+			return options.run(command.Context(), command.OutOrStdout(), args[0])
 		},
 	}
-	format.addFlag(command)
+	options.addFlags(command)
+	flags := command.Flags()
+	flags.BoolVarP(&options.watch, "watch", "w", false, "print a line at each change until interrupted")
+	flags.BoolVar(&options.withCount, "sent", false,
+		"show the number of requests that each proxy has sent to each Service")
+	flags.StringVar(&options.goal, "for", "",
+		"wait for a `condition`: ready, written, verified, verified=WEIGHT or promoted")
+	_ = command.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"ready", "written", "verified",
+		"promoted"}, cobra.ShellCompDirectiveNoFileComp))
+	addTimeout(flags, &options.timeout, 5*time.Minute, "maximum `time` for the command, except with --watch")
 	return command
+}
+
+// statusHelp returns the help of status.
+func statusHelp() string {
+	return `status shows the phase of a Rollout, its conditions, and the weights of its Services: as desired by the
+controller, as written to each routing object, and whether the data plane applies them. The argument
+httpscaledobject/NAME selects the Rollout that references the object.
+
+Conditions:
+  Ready     nothing about the configuration or the data plane prevents the canary
+  Written   every routing object has the desired weights
+  Verified  Written, and the data plane applies them. For ` + facts.HTTPRouter + `, every Ready proxy has acknowledged
+            them; for ` + facts.GatewayRouter + `, the route's Accepted and ResolvedRefs are True
+  Promoted  all requests go to the newest version, and no canary is in progress
+
+--watch prints a line with the time at each change until interrupted; with --output json, one object per line.
+
+--for waits until a condition is True: ready, written, verified or promoted. verified=20 waits until the canary has a
+verified weight of 20. The exit code is 0 if the condition is True, 1 if it is not within --timeout, and 3 if the
+canary was aborted or is degraded, so that the condition can no longer become True.
+
+--sent also shows how many requests each Ready proxy of ` + facts.HTTPRouter + ` has sent to each Service, from the
+counters of its Envoy. This requires permission to get pods/proxy in the namespace of the proxies.`
 }
 
 // oneRollout rejects anything but one positional argument.
@@ -53,85 +90,80 @@ func oneRollout(command *cobra.Command, args []string) error {
 	return usageError(cobra.ExactArgs(1)(command, args))
 }
 
-// readReport reads the traffic split of a Rollout.
-func readReport(ctx context.Context, conn *connection, argument string) (split.Report, error) {
-	reader, name, err := conn.rolloutReader(argument)
-	if err != nil {
-		return split.Report{}, err
+// run shows, watches or awaits the state of a canary.
+func (s *statusOptions) run(ctx context.Context, out io.Writer, argument string) error {
+	if s.watch && s.format == output.YAML {
+		return usageError(errWatchFormat)
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	cluster, err := reader.Rollout(ctx, name)
+	if s.watch && s.goal != "" {
+		return usageError(errWatchFor)
+	}
+	goal, err := parseGoal(s.goal)
 	if err != nil {
-		return split.Report{}, err
+		return usageError(err)
+	}
+	bounded, cancel := withTimeout(ctx, s.timeout)
+	defer cancel()
+	reader, name, unreferenced, err := s.conn.rolloutReader(bounded, argument)
+	if err != nil {
+		return err
+	}
+	switch {
+	case unreferenced != nil:
+		return s.printObject(out, unreferenced, name, goal)
+	case goal != nil:
+		return s.await(bounded, out, reader, name, goal)
+	case s.watch:
+		return watchSplit(ctx, out, s.format, s.withCount, reader, name)
+	}
+	cluster, err := reader.Rollout(bounded, name)
+	if err != nil {
+		return err
+	}
+	report, err := s.report(bounded, reader, cluster)
+	if err != nil {
+		return err
+	}
+	return s.print(out, &report)
+}
+
+// report returns the report of the Rollout of cluster.
+func (s *statusOptions) report(ctx context.Context, reader *gather.Reader, cluster *facts.Facts) (split.Report, error) {
+	if s.withCount {
+		return reportWithCounts(ctx, reader, cluster)
 	}
 	return split.Of(cluster, &cluster.Rollouts[0]), nil
 }
 
-// printStatus prints a report. The wide format adds the pod template hashes.
-func printStatus(out io.Writer, report split.Report, isWide bool) error {
-	var text strings.Builder
-	phase := report.Phase
-	if report.Message != "" {
-		phase += " (" + report.Message + ")"
+// errNoRollout reports a flag that requires a Rollout.
+var errNoRollout = errors.New("is referenced by no Rollout: --watch, --sent and --for=promoted require one")
+
+// printObject prints the state of an HTTPScaledObject that no Rollout references.
+func (s *statusOptions) printObject(out io.Writer, cluster *facts.Facts, name types.NamespacedName, goal *goal) error {
+	if s.watch || s.withCount || goal != nil {
+		return fmt.Errorf("HTTPScaledObject %s %w", name, errNoRollout)
 	}
-	fmt.Fprintf(&text, "Rollout   %s\nPhase     %s\nStep      %d/%d\nReplicas  %d, %d updated, %d available\n\n",
-		report.Rollout, phase, report.Step, report.Steps,
-		report.Replicas.Total, report.Replicas.Updated, report.Replicas.Available)
-	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	hash := func(value string) string {
-		if isWide {
-			return value + "\t"
-		}
-		return ""
+	report := split.OfObject(cluster, cluster.HTTPScaledObject(name))
+	return s.print(out, &report)
+}
+
+// print prints a report.
+func (s *statusOptions) print(out io.Writer, report *split.Report) error {
+	if s.format.IsObject() {
+		return output.Print(out, s.format, "CanaryStatus", report)
 	}
-	fmt.Fprintf(table, "ROLE\tSERVICE\t%sENDPOINTS\tDESIRED", hash("PODS"))
-	for i := range report.Objects {
-		fmt.Fprintf(table, "\tWRITTEN %d", i+1)
-	}
-	for i, service := range report.Services {
-		fmt.Fprintf(table, "\n%s\t%s\t%s%d\t%d", service.Role, service.Name, hash(service.Hash), service.Endpoints,
-			service.Desired)
-		for _, object := range report.Objects {
-			fmt.Fprintf(table, "\t%s", writtenWeight(object, i))
-		}
-	}
-	fmt.Fprintln(table)
-	if err := table.Flush(); err != nil {
+	if err := split.PrintStatus(out, s.format, !s.noHeaders, s.show.style(out), report); err != nil {
 		return err
 	}
-	text.WriteString("\n")
-	for i, object := range report.Objects {
-		fmt.Fprintf(&text, "%d  %s: %s\n", i+1, object.Name, describe(object))
+	if s.format == output.Name {
+		return nil
 	}
-	_, err := io.WriteString(out, text.String())
-	return err
-}
-
-// writtenWeight formats the weight of a Service in an object.
-func writtenWeight(object split.Object, index int) string {
-	if object.Written == nil {
-		return "?"
+	for _, object := range report.Objects {
+		for _, counts := range object.Sent {
+			if _, err := fmt.Fprintln(out, countsLine(counts, nil, 0)); err != nil {
+				return err
+			}
+		}
 	}
-	return strconv.FormatInt(object.Written[index], 10)
-}
-
-// describe describes whether the weights of an object are as desired and applied.
-func describe(object split.Object) string {
-	if object.Problem != "" {
-		return object.Problem
-	}
-	text := "weights as desired"
-	if !object.AsDesired {
-		text = "weights NOT as desired"
-	}
-	switch {
-	case object.Applied != split.Yes:
-		text += fmt.Sprintf(", applied: %s (%s)", object.Applied, object.Reason)
-	case object.Proxies != nil:
-		text += fmt.Sprintf(", applied by %d of %d Ready proxies", object.Proxies.Acked, object.Proxies.Ready)
-	default:
-		text += ", applied"
-	}
-	return text
+	return nil
 }

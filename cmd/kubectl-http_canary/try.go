@@ -21,6 +21,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/doctor"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/output"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/try"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
@@ -31,8 +32,10 @@ const maxRate = 1000
 
 // tryOptions are the options of the command.
 type tryOptions struct {
+	outputFlags
+
 	conn      *connection
-	format    outputFormat
+	show      *display
 	setup     try.Setup
 	gateway   string
 	confirmed bool
@@ -41,8 +44,8 @@ type tryOptions struct {
 }
 
 // newTry returns the command that runs a throwaway canary.
-func newTry(conn *connection) *cobra.Command {
-	options := &tryOptions{conn: conn}
+func newTry(conn *connection, show *display) *cobra.Command {
+	options := &tryOptions{conn: conn, show: show}
 	command := &cobra.Command{
 		Use:   "try",
 		Short: "Run a throwaway canary under load on this cluster, and remove it again",
@@ -68,7 +71,7 @@ interrupted, or could not be removed.`,
 			return options.run(command.Context(), command)
 		},
 	}
-	options.format.addFlag(command)
+	options.addFormat(command)
 	flags := command.Flags()
 	flags.StringVar(&options.setup.Router, "router", facts.HTTPRouter, "`name` of the router")
 	flags.StringVar(&options.gateway, "gateway", "",
@@ -126,7 +129,7 @@ func (t *tryOptions) run(ctx context.Context, command *cobra.Command) error {
 		return err
 	}
 	t.progress = command.OutOrStdout()
-	if t.format == formatJSON || t.format == formatYAML {
+	if t.format.IsObject() {
 		t.progress = command.ErrOrStderr()
 	}
 	client, err := t.conn.client()
@@ -175,7 +178,7 @@ func (t *tryOptions) checkInstallation(ctx context.Context, client *kube.Client)
 	if len(problems) == 0 {
 		return nil
 	}
-	if err := printFindings(t.progress, formatText, cluster, problems); err != nil {
+	if err := doctor.PrintFindings(t.progress, t.show.style(t.progress), problems); err != nil {
 		return err
 	}
 	return errFinding
@@ -273,8 +276,8 @@ func (t *tryOptions) confirm(ctx context.Context, command *cobra.Command) error 
 
 // printResult prints the result. It returns errFinding if the canary has not passed.
 func (t *tryOptions) printResult(out io.Writer, result *try.Result) error {
-	if t.format == formatJSON || t.format == formatYAML {
-		if err := printObject(out, t.format, result); err != nil {
+	if t.format.IsObject() {
+		if err := output.Print(out, t.format, "TrialResult", result); err != nil {
 			return err
 		}
 	} else {

@@ -185,7 +185,7 @@ func runWith(t *testing.T, kubeconfig string, args ...string) result {
 	command := exec.CommandContext(t.Context(), filepath.Join(shared.folder, "kubectl-http_canary"), args...)
 	var out, problems bytes.Buffer
 	command.Stdout, command.Stderr = &out, &problems
-	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "LC_ALL=C")
 	err := command.Run()
 	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		t.Fatal(err)

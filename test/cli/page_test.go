@@ -53,12 +53,17 @@ func TestExitCodes(t *testing.T) {
 		"doctor --colour":                       2,
 		"doctor now":                            2,
 		"doctor -o xml":                         2,
+		"explain":                               0,
+		"explain Nothing":                       2,
+		"version --client":                      0,
+		"list -A":                               0,
+		"status shop -n shop --for=ready":       0,
 		"--version":                             0,
 		"doctor --help":                         0,
 		"":                                      0,
 		"status":                                2,
-		"split a b":                             2,
-		"split shop -n shop -w -o yaml":         2,
+		"status a b":                            2,
+		"status shop -n shop -w -o yaml":        2,
 		"status shop -n nowhere":                1,
 		"doctor --server=https://127.0.0.1:1":   1,
 		"try":                                   2,
@@ -90,9 +95,10 @@ func TestCompletion(t *testing.T) {
 		typed []string
 		want  string
 	}{
-		{[]string{"do"}, "doctor\tCheck an installation for problems\n:4\n"},
-		{[]string{"doctor", "-o", ""}, "json\nyaml\nwide\n:4\n"},
-		{[]string{"split", "--namespace", "web", ""}, "web\n:4\n"},
+		{[]string{"do"}, "doctor\tCheck an installation, a cluster before it, or manifests for problems\n:4\n"},
+		{[]string{"doctor", "-o", ""}, "table\nwide\njson\nyaml\nname\n:4\n"},
+		{[]string{"status", "--namespace", "web", ""}, "web\n:4\n"},
+		{[]string{"status", "--namespace", "shop", "httpscaledobject/"}, "httpscaledobject/shop\n:4\n"},
 	} {
 		command := exec.CommandContext(t.Context(), link, test.typed...)
 		command.Env = append(os.Environ(), "KUBECONFIG="+shared.kubeconfig(apiserver.AdminToken))

@@ -18,51 +18,73 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 )
 
-func TestStatusAndSplitOfBothRouters(t *testing.T) {
+func TestStatusOfBothRouters(t *testing.T) {
 	// Other tests have changed and restored the route: the Gateway reports on its current generation.
 	status := reports()[routePath("web", "web")+"/status"]
 	generation := fmt.Sprintf("observedGeneration: %v",
 		read(t, routePath("web", "web"))["metadata"].(map[string]any)["generation"])
 	patch(t, routePath("web", "web")+"/status", strings.ReplaceAll(status, "observedGeneration: 1", generation))
 	for _, test := range []struct{ args, want string }{
-		{"status shop -n shop", `Rollout   shop/shop
-Phase     Paused (CanaryPauseStep)
-Step      2/2
-Replicas  3, 1 updated, 3 available
+		{"status shop -n shop", `Rollout:    shop/shop
+Router:     kedify/http
+Phase:      Paused (CanaryPauseStep)
+Step:       2/2
+Replicas:   3 total, 1 updated, 3 available
 
-ROLE    SERVICE      ENDPOINTS  DESIRED  WRITTEN 1
-stable  shop-stable  2          80       80
-canary  shop-canary  1          20       20
+CONDITION   STATUS   REASON      MESSAGE
+Ready       True     Ready       -
+Written     True     AsDesired   -
+Verified    True     Applied     acknowledged by 2 of 2 Ready proxies
+Promoted    False    Paused      CanaryPauseStep
 
-1  HTTPScaledObject shop/shop: weights as desired, applied by 2 of 2 Ready proxies
+ROLE     SERVICE       ENDPOINTS   DESIRED   WRITTEN   APPLIED   OBJECT
+stable   shop-stable   2           80        80        yes       HTTPScaledObject shop/shop
+canary   shop-canary   1           20        20        yes       HTTPScaledObject shop/shop
 `},
-		{"status rollout/web -n web", `Rollout   web/web
-Phase     Paused
-Step      2/2
-Replicas  3, 0 updated, 3 available
+		{"status rollout/web -n web", `Rollout:    web/web
+Router:     argoproj-labs/gatewayAPI
+Phase:      Paused
+Step:       2/2
+Replicas:   3 total, 0 updated, 3 available
 
-ROLE    SERVICE     ENDPOINTS  DESIRED  WRITTEN 1
-stable  web-stable  1          75       75
-canary  web-canary  1          25       25
+CONDITION   STATUS   REASON      MESSAGE
+Ready       True     Ready       -
+Written     True     AsDesired   -
+Verified    True     Applied     -
+Promoted    False    Paused      -
 
-1  HTTPRoute web/web: weights as desired, applied
+ROLE     SERVICE      ENDPOINTS   DESIRED   WRITTEN   APPLIED   OBJECT
+stable   web-stable   1           75        75        yes       HTTPRoute web/web
+canary   web-canary   1           25        25        yes       HTTPRoute web/web
 `},
-		{"split shop -n shop", `PHASE        DESIRED   WRITTEN   APPLIED  PROXIES  ENDPOINTS  OBJECT
-Paused       80/20     80/20     yes      2/2      2/1        HTTPScaledObject shop/shop
-`},
+		{"status httpscaledobject/shop -n shop -o name", "rollout.argoproj.io/shop\n"},
 		// No proxy runs here: other tests cover the request counts.
-		{"split shop -n shop --sent", `PHASE        DESIRED   WRITTEN   APPLIED  PROXIES  ENDPOINTS  OBJECT
-Paused       80/20     80/20     yes      2/2      2/1        HTTPScaledObject shop/shop
+		{"status shop -n shop --sent --no-headers", `Rollout:    shop/shop
+Router:     kedify/http
+Phase:      Paused (CanaryPauseStep)
+Step:       2/2
+Replicas:   3 total, 1 updated, 3 available
+
+Ready      True    Ready       -
+Written    True    AsDesired   -
+Verified   True    Applied     acknowledged by 2 of 2 Ready proxies
+Promoted   False   Paused      CanaryPauseStep
+
+stable   shop-stable   2   80   80   yes   HTTPScaledObject shop/shop
+canary   shop-canary   1   20   20   yes   HTTPScaledObject shop/shop
   sent by kedify-proxy-1: pods "kedify-proxy-1" not found
-`},
-		{"split web -n web", `PHASE        DESIRED   WRITTEN   APPLIED  PROXIES  ENDPOINTS  OBJECT
-Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 `},
 	} {
 		if diff := cmp.Diff(result{0, test.want, ""}, run(t, apiserver.AdminToken, strings.Fields(test.args)...),
 			cmp.AllowUnexported(result{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.args, diff)
 		}
+	}
+	const former = "PHASE        DESIRED   WRITTEN   APPLIED  PROXIES  ENDPOINTS  OBJECT\n" +
+		"Paused       80/20     80/20     yes      2/2      2/1        HTTPScaledObject shop/shop\n"
+	if got := run(t, apiserver.AdminToken, "split", "shop", "-n=shop"); got.code != 0 || got.out != former ||
+		!strings.Contains(got.err, "deprecated") {
+		t.Errorf("the former command: %+v", got)
 	}
 	var report split.Report
 	if err := json.Unmarshal([]byte(run(t, apiserver.AdminToken, "status", "shop", "-n=shop", "-o=json").out),
@@ -75,7 +97,7 @@ Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 	}); report.Services[1] != want {
 		t.Errorf("as JSON the canary is %+v, want %+v", report.Services[1], want)
 	}
-	if got := run(t, apiserver.AdminToken, "split", "web", "-n=web", "--sent"); got.code != 1 ||
+	if got := run(t, apiserver.AdminToken, "status", "web", "-n=web", "--sent"); got.code != 1 ||
 		!strings.Contains(got.err, "references no existing HTTPScaledObject") {
 		t.Errorf("request counts of a Gateway: %+v", got)
 	}
@@ -85,9 +107,9 @@ Paused       75/25     75/25     yes      -        1/1        HTTPRoute web/web
 	}
 }
 
-// TestSplitWatchesAWeight: each change of the desired weight, the written weight, the report and the endpoints is one
+// TestStatusWatchesAWeight: each change of the desired weight, the written weight, the report and the endpoints is one
 // line.
-func TestSplitWatchesAWeight(t *testing.T) {
+func TestStatusWatchesAWeight(t *testing.T) {
 	const slice = "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices/shop-canary-1"
 	defer func() {
 		if err := apiserver.ApplyFiles(context.WithoutCancel(t.Context()), shared.admin, "",
@@ -98,7 +120,7 @@ func TestSplitWatchesAWeight(t *testing.T) {
 			patch(t, path, status)
 		}
 	}()
-	next, stop := follow(t, "split", "shop", "--namespace=shop", "--watch")
+	next, stop := follow(t, "status", "shop", "--namespace=shop", "--watch")
 	for _, step := range []struct {
 		path, body string
 		want       string

@@ -18,7 +18,7 @@ func plugin() string {
 	return testbed.CanaryPlugin()
 }
 
-// splitReport is the relevant part of the output of `split --output json`.
+// splitReport is the relevant part of the output of `status --output json`.
 type splitReport struct {
 	Services []struct {
 		Desired int `json:"desired"`
@@ -68,22 +68,22 @@ func runStep(ctx context.Context, t *testing.T, b *testbed.Testbed, trial *testb
 	return nil
 }
 
-// checkWeight checks that split reports the weight of the Envoys.
+// checkWeight checks that status reports the weight of the Envoys.
 func checkWeight(ctx context.Context, t *testing.T, b *testbed.Testbed, weight int) {
 	t.Helper()
-	out, err := b.Kubectl(ctx, plugin(), "split", testbed.App, "--namespace", testbed.Namespace, "--output", "json")
+	out, err := b.Kubectl(ctx, plugin(), "status", testbed.App, "--namespace", testbed.Namespace, "--output", "json")
 	var report splitReport
 	if err == nil {
 		err = json.Unmarshal([]byte(out), &report)
 	}
 	if err != nil {
-		t.Errorf("split at %d %%: %v", weight, err)
+		t.Errorf("status at %d %%: %v", weight, err)
 		return
 	}
 	written, ok := report.weight()
 	if !ok || written != weight || len(report.Services) != 2 || report.Services[1].Desired != weight ||
 		report.Objects[0].Applied != "yes" || report.Objects[0].Proxies.Acked != len(b.Proxies) {
-		t.Errorf("the Envoys have %d %%, split reports %s", weight, out)
+		t.Errorf("the Envoys have %d %%, status reports %s", weight, out)
 	}
 }
 
@@ -146,13 +146,13 @@ func isOfAgent(finding json.RawMessage) bool {
 	return code(finding) == "AgentNotReady" || code(finding) == "WebhookNotReady"
 }
 
-// followOutput contains the weights that `split --watch` has printed, in order.
+// followOutput contains the weights that `status --watch` has printed, in order.
 type followOutput struct {
 	mu      sync.Mutex
 	weights []int
 }
 
-// follow runs `split --watch` until the returned function is called.
+// follow runs `status --watch` until the returned function is called.
 func follow(ctx context.Context, b *testbed.Testbed) (seen *followOutput, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	seen = new(followOutput)
@@ -160,7 +160,7 @@ func follow(ctx context.Context, b *testbed.Testbed) (seen *followOutput, end fu
 	go func() {
 		defer close(ended)
 		// Cancellation is an error. If the command ends earlier, weights are missing.
-		_ = b.Cluster.Stream(ctx, seen.read, plugin(), "split", testbed.App, "--namespace", testbed.Namespace,
+		_ = b.Cluster.Stream(ctx, seen.read, plugin(), "status", testbed.App, "--namespace", testbed.Namespace,
 			"--watch", "--output", "json")
 	}()
 	return seen, func() {

@@ -31,7 +31,7 @@ const (
 // start.
 type requestCounts map[string][]int64
 
-// byPlugin runs a canary with `split --sent` and reads the Envoys in parallel. The plugin reports the counts of the
+// byPlugin runs a canary with `status --sent` and reads the Envoys in parallel. The plugin reports the counts of the
 // Envoys' admin interfaces, and the canary has the expected share of them.
 func byPlugin(t *testing.T, b *testbed.Testbed, from, to string) {
 	t.Helper()
@@ -52,11 +52,11 @@ func byPlugin(t *testing.T, b *testbed.Testbed, from, to string) {
 		return b.Argo(ctx, "abort", testbed.App)
 	})
 	end()
-	fmt.Fprintf(t.Output(), "kubectl http-canary split --watch --sent:\n%s", output)
+	fmt.Fprintf(t.Output(), "kubectl http-canary status --watch --sent:\n%s", output)
 	for _, proxy := range b.Proxies {
 		if text := output.String(); !strings.Contains(text, "sent by "+proxy.Name+": ") ||
 			!strings.Contains(text, " since start") {
-			t.Errorf("split --watch --sent tells nothing of %s", proxy.Name)
+			t.Errorf("status --watch --sent tells nothing of %s", proxy.Name)
 		}
 	}
 }
@@ -129,9 +129,9 @@ func sampleNew(ctx context.Context, b *testbed.Testbed, n int) (load.Window, err
 	return window, err
 }
 
-// pluginCounts returns the output of `split --sent`.
+// pluginCounts returns the output of `status --sent`.
 func pluginCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error) {
-	out, err := b.Kubectl(ctx, plugin(), "split", testbed.App, "--namespace", testbed.Namespace,
+	out, err := b.Kubectl(ctx, plugin(), "status", testbed.App, "--namespace", testbed.Namespace,
 		"--sent", "--output", "json")
 	if err != nil {
 		return nil, err
@@ -146,19 +146,19 @@ func pluginCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error
 		} `json:"objects"`
 	}
 	if err := json.Unmarshal([]byte(out), &output); err != nil {
-		return nil, fmt.Errorf("split --sent: output %q: %w", out, err)
+		return nil, fmt.Errorf("status --sent: output %q: %w", out, err)
 	}
 	all := requestCounts{}
 	for _, object := range output.Objects {
 		for _, counts := range object.Sent {
 			if counts.Problem != "" || len(counts.Requests) != 2 {
-				return nil, fmt.Errorf("split --sent: proxy %s: %v, %s", counts.Proxy, counts.Requests, counts.Problem)
+				return nil, fmt.Errorf("status --sent: proxy %s: %v, %s", counts.Proxy, counts.Requests, counts.Problem)
 			}
 			all[counts.Proxy] = counts.Requests
 		}
 	}
 	if len(all) != len(b.Proxies) {
-		return nil, fmt.Errorf("split --sent tells of %d proxies, and there are %d: %s", len(all), len(b.Proxies), out)
+		return nil, fmt.Errorf("status --sent tells of %d proxies, and there are %d: %s", len(all), len(b.Proxies), out)
 	}
 	return all, nil
 }
@@ -242,7 +242,7 @@ func captureMessages(ctx context.Context, b *testbed.Testbed) (output *syncBuffe
 		_ = b.Cluster.Stream(ctx, func(out io.Reader) error {
 			_, err := io.Copy(output, out)
 			return err
-		}, plugin(), "split", testbed.App, "--namespace", testbed.Namespace, "--watch", "--sent")
+		}, plugin(), "status", testbed.App, "--namespace", testbed.Namespace, "--watch", "--sent")
 	}()
 	return output, func() {
 		cancel()

@@ -110,6 +110,11 @@ func otherProducts(cluster *facts.Facts) []Finding {
 	if cluster.Interceptor == nil && cluster.Scaler == nil && cluster.Agent == nil {
 		return nil
 	}
+	return products(cluster)
+}
+
+// products reports each product that must not run next to components of this project.
+func products(cluster *facts.Facts) []Finding {
 	var findings []Finding
 	seen := map[string]bool{}
 	for _, other := range cluster.Others {

@@ -1,6 +1,7 @@
 package doctor_test
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -8,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/cli/doctor"
 )
 
 // documented returns the codes in docs/reference/cli.md with their severities.
@@ -26,6 +29,28 @@ func documented(t *testing.T) map[string]string {
 	return codes
 }
 
+// TestCodesOfTheReferenceAreGenerated: docs/reference/cli.md has the severity and the summary of each code from
+// catalog.yaml.
+func TestCodesOfTheReferenceAreGenerated(t *testing.T) {
+	t.Parallel()
+	const name, begin, end = "../../../docs/reference/cli.md", "<!-- codes -->\n", "<!-- end of codes -->"
+	page, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := doctor.Explanations()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := begin + "| Code | Severity | What is wrong |\n|---|---|---|\n"
+	for _, explained := range all {
+		table += fmt.Sprintf("| `%s` | %s | %s |\n", explained.Code, explained.Severity, explained.Summary)
+	}
+	before, rest, _ := strings.Cut(string(page), begin)
+	_, after, _ := strings.Cut(rest, end)
+	compareFile(t, name, before+table+end+after)
+}
+
 func TestEveryCodeIsTestedAndDocumented(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("finding.go")
@@ -38,7 +63,7 @@ func TestEveryCodeIsTestedAndDocumented(t *testing.T) {
 	}
 	slices.Sort(declared)
 	broken := map[string]string{}
-	for _, test := range slices.Concat(controllers(), applications(), agents(), warnings(), scaling()) {
+	for _, test := range breakages() {
 		severity := string(test.severity)
 		if severity == "" {
 			severity = "error"

@@ -146,6 +146,41 @@ type breakage struct {
 	field    string
 	message  string // a substring of the message
 	fix      string // a substring of the fix
+	isPre    bool   // whether doctor --pre finds it
+}
+
+// breakages returns all breakages.
+func breakages() []breakage {
+	return slices.Concat(controllers(), applications(), agents(), warnings(), scaling(), preparing())
+}
+
+// examine returns the findings of the broken installation.
+func (b *breakage) examine(cluster *facts.Facts) []doctor.Finding {
+	if b.isPre {
+		return doctor.ExaminePre(cluster)
+	}
+	return doctor.Examine(cluster)
+}
+
+// preparing are breakages of a cluster before an installation.
+func preparing() []breakage {
+	return []breakage{
+		{
+			name: "Kubernetes is too old", change: change(func(f *facts.Facts) { f.ServerVersion = "v1.29.4" }),
+			code: doctor.KubernetesTooOld, object: "API server", message: "v1.29.4", fix: "upgrade the cluster", isPre: true,
+		},
+		{
+			name: "the user may not create cluster roles", change: change(func(f *facts.Facts) {
+				f.UserAllowed = map[facts.Permission]bool{}
+				for _, permission := range doctor.InstallPermissions(f) {
+					f.UserAllowed[permission] = permission.Resource != "clusterroles"
+				}
+			}),
+			code: doctor.InstallForbidden, object: "your user",
+			message: "create clusterroles.rbac.authorization.k8s.io, patch clusterroles", fix: "cluster administrator",
+			isPre: true,
+		},
+	}
 }
 
 // edit replaces a substring of the list of plugins, which must exist.
@@ -230,7 +265,7 @@ const (
 
 func TestEachBreakageHasItsFinding(t *testing.T) {
 	t.Parallel()
-	all := slices.Concat(controllers(), applications(), agents(), warnings(), scaling())
+	all := breakages()
 	if len(all) < 40 {
 		t.Errorf("only %d breakages", len(all))
 	}
@@ -239,7 +274,7 @@ func TestEachBreakageHasItsFinding(t *testing.T) {
 			t.Parallel()
 			cluster := healthy(t)
 			test.change(t, cluster)
-			findings := doctor.Examine(cluster)
+			findings := test.examine(cluster)
 			if len(findings) != 1 {
 				t.Fatalf("found %d, want 1: %+v", len(findings), findings)
 			}

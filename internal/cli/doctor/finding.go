@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,6 +46,9 @@ func (c Code) url() string { return events.FindingsPage + "#" + strings.ToLower(
 // The codes of findings. docs/reference/findings.md explains them.
 const (
 	NotExamined Code = "NotExamined"
+
+	KubernetesTooOld Code = "KubernetesTooOld"
+	InstallForbidden Code = "InstallForbidden"
 
 	ControllerNotFound   Code = "ControllerNotFound"
 	ControllerNotReady   Code = "ControllerNotReady"
@@ -134,13 +136,15 @@ func Examine(cluster *facts.Facts) []Finding {
 	if !HasError(findings) {
 		findings = append(findings, notStarted(cluster)...)
 	}
+	return finish(findings)
+}
+
+// finish sets the addresses of findings, sorts them, and removes duplicates.
+func finish(findings []Finding) []Finding {
 	for i := range findings {
 		findings[i].URL = findings[i].Code.url()
 	}
-	slices.SortStableFunc(findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Object, b.Object),
-			cmp.Compare(a.Field, b.Field), cmp.Compare(a.Code, b.Code))
-	})
+	slices.SortStableFunc(findings, compareFindings)
 	return slices.Compact(findings)
 }
 

@@ -1,11 +1,11 @@
 package doctor_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,19 +18,19 @@ import (
 // troubleshooting is the page that lists findings by symptom.
 const troubleshooting = "../../../docs/reference/findings.md"
 
-var update = flag.Bool("update", false, "write the tables of docs/reference/findings.md")
+var update = flag.Bool("update", false, "write the tables of the pages and the golden files")
 
 // examples returns the first finding of each code in the breakages.
 func examples(t *testing.T) map[string]doctor.Finding {
 	t.Helper()
 	first := map[string]doctor.Finding{}
-	for _, test := range slices.Concat(controllers(), applications(), agents(), warnings(), scaling()) {
+	for _, test := range breakages() {
 		if _, findings := first[string(test.code)]; findings {
 			continue
 		}
 		cluster := healthy(t)
 		test.change(t, cluster)
-		for _, finding := range doctor.Examine(cluster) {
+		for _, finding := range test.examine(cluster) {
 			first[string(finding.Code)] = finding
 		}
 	}
@@ -71,10 +71,21 @@ func TestTroubleshootingPageHasEveryFinding(t *testing.T) {
 	if *update {
 		err = os.WriteFile(troubleshooting, []byte(wanted), 0o644)
 	}
+	compareFile(t, "examples.json", examplesJSON(t, findings))
 	if diff := cmp.Diff(wanted, string(page)); err != nil || diff != "" && !*update {
 		t.Errorf("docs/reference/findings.md is outdated: run this test with -update (%v) (-doctor +page):\n%s", err,
 			diff)
 	}
+}
+
+// examplesJSON formats examples for the embedded file that explain prints.
+func examplesJSON(t *testing.T, findings map[string]doctor.Finding) string {
+	t.Helper()
+	text, err := json.MarshalIndent(findings, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text) + "\n"
 }
 
 // cell formats a text for a table cell: one line, with | and angle brackets escaped.

@@ -119,6 +119,11 @@ type Facts struct {
 
 	// Allowed contains the results of the reviewed permissions.
 	Allowed map[Permission]bool
+	// UserAllowed contains the results of the reviewed permissions of the user, whose Account is empty. It is nil unless
+	// an installation is prepared.
+	UserAllowed map[Permission]bool
+	// ServerVersion is the version of the API server, such as v1.34.5. It is empty unless an installation is prepared.
+	ServerVersion string
 }
 
 // HasRead reports whether a resource was read.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 )
 
@@ -20,8 +21,10 @@ const (
 
 // Report is the traffic split of a Rollout.
 type Report struct {
-	// Rollout is its namespace and name.
+	// Rollout is its namespace and name; empty for an HTTPScaledObject that no Rollout references.
 	Rollout string `json:"rollout"`
+	// Router is the router that splits its requests; several are separated by commas.
+	Router string `json:"router,omitempty"`
 	// Phase and Message are those of its status.
 	Phase   string `json:"phase,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -35,6 +38,8 @@ type Report struct {
 	Services []Service `json:"services"`
 	// Objects are the routing objects that contain the weights.
 	Objects []Object `json:"objects"`
+	// Conditions are Ready, Written, Verified and Promoted.
+	Conditions []Condition `json:"conditions"`
 }
 
 // Replicas are numbers of Pods.
@@ -96,7 +101,7 @@ type Proxies struct {
 func Of(cluster *facts.Facts, r *facts.Rollout) Report {
 	status := r.Status
 	report := Report{
-		Rollout: r.Key().String(), Phase: string(status.Phase), Message: status.Message,
+		Rollout: r.Key().String(), Router: routerOf(r), Phase: string(status.Phase), Message: status.Message,
 		Replicas: Replicas{
 			Total: status.Replicas, Updated: status.UpdatedReplicas,
 			Available: status.AvailableReplicas,
@@ -116,6 +121,24 @@ func Of(cluster *facts.Facts, r *facts.Rollout) Report {
 	}
 	if r.Uses(facts.GatewayRouter) {
 		report.Objects = append(report.Objects, routes(cluster, r, report.Services)...)
+	}
+	isWritten := written(report.Objects)
+	report.Conditions = []Condition{
+		ready(cluster, r, &report), isWritten, verified(report.Objects, isWritten), promoted(r),
+	}
+	return report
+}
+
+// OfObject returns the traffic split of an HTTPScaledObject that no Rollout references: all requests go to its Service.
+func OfObject(cluster *facts.Facts, object *httpv1alpha1.HTTPScaledObject) Report {
+	name := object.Spec.ScaleTargetRef.Service
+	report := Report{Services: []Service{{
+		Role: Stable, Name: name, Desired: 100, Endpoints: cluster.ReadyOf(object.Namespace, name),
+	}}}
+	report.Objects = []Object{httpScaledObject(object, report.Services)}
+	isWritten := written(report.Objects)
+	report.Conditions = []Condition{
+		readyObjects([]*httpv1alpha1.HTTPScaledObject{object}, &report), isWritten, verified(report.Objects, isWritten),
 	}
 	return report
 }

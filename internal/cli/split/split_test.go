@@ -285,6 +285,15 @@ func TestReport(t *testing.T) {
 			{Role: split.Experiment, Name: "candidate", Endpoints: 1, Desired: 10},
 		},
 		Objects: []split.Object{},
+		Conditions: []split.Condition{
+			{
+				Type: split.Ready, Status: metav1.ConditionFalse, Reason: "NoRoutingObject",
+				Message: "the Rollout configures neither kedify/http nor argoproj-labs/gatewayAPI",
+			},
+			{Type: split.Written, Status: metav1.ConditionUnknown, Reason: "NoRoutingObject"},
+			{Type: split.Verified, Status: metav1.ConditionUnknown, Reason: "NoRoutingObject"},
+			{Type: split.Promoted, Status: metav1.ConditionFalse, Reason: "Paused"},
+		},
 	}
 	if diff := cmp.Diff(want, split.Of(cluster, r)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

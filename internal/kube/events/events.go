@@ -19,9 +19,12 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
+// DocumentationURL is the address of the folder docs of this repository.
+const DocumentationURL = "https://github.com/kedify/argo-rollouts-plugin/blob/main/docs/"
+
 // FindingsPage is the address of docs/reference/findings.md, which explains findings of doctor and reasons of Warning
 // Events. Each has an anchor of its name in lower case.
-const FindingsPage = "https://github.com/kedify/argo-rollouts-plugin/blob/main/docs/reference/findings.md"
+const FindingsPage = DocumentationURL + "reference/findings.md"
 
 // Limits of events.k8s.io/v1 in bytes (k8s.io/kubernetes, pkg/apis/core/validation/events.go), and of the part of an
 // Event's name that comes from its object.

@@ -41,6 +41,43 @@ func (r *Reader) ReviewPermissions(ctx context.Context, cluster *facts.Facts, pe
 	}
 }
 
+// Prepare reads what an installation depends on: the version of the API server and the permissions of the user.
+func (r *Reader) Prepare(ctx context.Context, cluster *facts.Facts, permissions []facts.Permission) {
+	var version struct {
+		GitVersion string `json:"gitVersion"`
+	}
+	// A user without access to it learns nothing about the version.
+	if err := r.get(ctx, kube.Request{Path: []string{"version"}}, &version); err == nil {
+		cluster.ServerVersion = version.GitVersion
+	}
+	cluster.UserAllowed = map[facts.Permission]bool{}
+	for _, permission := range permissions {
+		allowed, err := r.selfReview(ctx, permission)
+		if err != nil {
+			recordError(cluster, facts.Reviews, err)
+			return
+		}
+		cluster.UserAllowed[permission] = allowed
+	}
+}
+
+// selfReview sends one SelfSubjectAccessReview.
+func (r *Reader) selfReview(ctx context.Context, permission facts.Permission) (bool, error) {
+	body, err := json.Marshal(authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: permission.Namespace, Verb: permission.Verb, Group: permission.Group, Resource: permission.Resource,
+		},
+	}})
+	if err != nil {
+		return false, fmt.Errorf("SelfSubjectAccessReview: %w", err)
+	}
+	var review authorizationv1.SelfSubjectAccessReview
+	err = r.get(ctx, kube.Request{
+		Verb: http.MethodPost, Path: []string{"apis", "authorization.k8s.io", "v1", "selfsubjectaccessreviews"}, Body: body,
+	}, &review)
+	return review.Status.Allowed, err
+}
+
 // review sends one SubjectAccessReview. The groups are those of every ServiceAccount (k8s.io/apiserver,
 // serviceaccount.UserInfo).
 func (r *Reader) review(ctx context.Context, permission facts.Permission) (bool, error) {
