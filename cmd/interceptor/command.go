@@ -36,7 +36,8 @@ type settings struct {
 	interceptorTLSSecret string
 	proxyAuthentication  string
 
-	translate translate.Options
+	translate     translate.Options
+	tracingCAFile string
 
 	podIP            string
 	coldStartTimeout time.Duration
@@ -92,6 +93,7 @@ func newCommand(
 Every flag has an environment variable, which is used if the flag is not set: ` + envPrefix + ` followed by
 the flag's name in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level.
 POD_NAME, POD_NAMESPACE and POD_IP, as the downward API sets them, set --pod-name, --pod-namespace and --pod-ip.
+OTEL_EXPORTER_OTLP_ENDPOINT and OTEL_TRACES_SAMPLER_ARG set --tracing-endpoint and --tracing-sampling.
 KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS and its counterparts set --max-upstream-connections and its counterparts.`,
 		Version:       server.Version(version),
 		Args:          cobra.NoArgs,
@@ -128,6 +130,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.namespaces, "namespaces", nil, "comma-separated `namespaces` to serve; by default all")
 	s.addAddressFlags(flags)
 	s.addProxyFlags(flags)
+	s.addTracingFlags(flags)
 	s.addReplicaFlags(flags)
 	s.addQueueFlags(flags)
 	s.addTenantFlags(flags)
@@ -268,7 +271,7 @@ func (s *settings) check() error {
 	if err := s.translate.Strictness.Check(); err != nil {
 		return fmt.Errorf("%w: %w", errSetting, err)
 	}
-	if err := errors.Join(s.checkAuthentication(), s.checkHold()); err != nil {
+	if err := errors.Join(s.checkAuthentication(), s.checkHold(), s.checkTracing()); err != nil {
 		return err
 	}
 	if s.podName != "" {
@@ -336,6 +339,8 @@ func envAlternatives() map[string]string {
 		"pod-name":                      "POD_NAME",
 		"pod-ip":                        "POD_IP",
 		"pod-namespace":                 "POD_NAMESPACE",
+		"tracing-endpoint":              "OTEL_EXPORTER_OTLP_ENDPOINT",
+		"tracing-sampling":              "OTEL_TRACES_SAMPLER_ARG",
 		"max-upstream-connections":      "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS",
 		"max-upstream-pending-requests": "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_PENDING_REQUESTS",
 		"max-upstream-requests":         "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_REQUESTS",

@@ -23,6 +23,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/election"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/tracing"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -51,7 +52,11 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p, err := newProcess(chosen, api, registry, logger)
+	tracer, err := newTracer(ctx, chosen, logger)
+	if err != nil {
+		return err
+	}
+	p, err := newProcess(chosen, api, registry, tracer, logger)
 	if err != nil {
 		return err
 	}
@@ -85,21 +90,24 @@ type process struct {
 	reporter *status.Reporter
 	claims   *claims.Resolver
 	security security
+	tracer   *tracing.Tracer // nil if no spans are sent
 }
 
 // newProcess creates the components of the interceptor and starts none.
-func newProcess(chosen settings, api clients, registry *prometheus.Registry, logger *slog.Logger) (*process, error) {
+func newProcess(
+	chosen settings, api clients, registry *prometheus.Registry, tracer *tracing.Tracer, logger *slog.Logger,
+) (*process, error) {
 	counted, err := xds.NewMetrics(registry)
 	if err != nil {
 		return nil, err
 	}
 	var reporter *status.Reporter // It is set before the first call of Notify.
-	answers, err := extauthz.New(extauthz.Options{
+	answers, err := extauthz.New(traceQueue(extauthz.Options{
 		Limits: chosen.limits, Registerer: registry,
 		Notify: func(object model.Key, reason holding.Reason) {
 			reporter.EmitEvent(object, controlplane.EventFor(reason))
 		},
-	})
+	}, tracer))
 	if err != nil {
 		return nil, err
 	}
@@ -112,11 +120,12 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		DrainDelay:       xds.DefaultDrainDelay,
 		IPv6Listeners:    translate.IPv6Listeners(),
 	}))
-	if reporter, err = newReporter(chosen, api, discovery, secured, registry, logger); err != nil {
+	if reporter, err = newReporter(chosen, api, discovery, secured, registry, tracer, logger); err != nil {
 		return nil, err
 	}
 	p := &process{
 		settings: chosen, logger: logger, xds: discovery, checks: answers, reporter: reporter, security: secured,
+		tracer: tracer,
 	}
 	if err := p.addLoop(api, registry, holding); err != nil {
 		return nil, err
@@ -128,9 +137,9 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 // newReporter returns the reporter of the states that the proxies of a discovery server have ACKed.
 func newReporter(
 	chosen settings, api clients, discovery *xds.Server, secured security, registry *prometheus.Registry,
-	logger *slog.Logger,
+	tracer *tracing.Tracer, logger *slog.Logger,
 ) (*status.Reporter, error) {
-	return status.New(secured.peers(status.Options{
+	return status.New(traceWeights(secured.peers(status.Options{
 		Client: api.statusClient(logger),
 		Source: controlplane.ProxyStates{Server: discovery},
 		Elect: election.Elector{
@@ -140,7 +149,7 @@ func newReporter(
 		Replica:    chosen.podName,
 		Registerer: registry,
 		Logger:     logger,
-	}))
+	}), tracer))
 }
 
 // addLoop adds the metric sink, and the loop that publishes to the other components and to observer.
@@ -180,6 +189,9 @@ func (p *process) components(ctx context.Context, registry *prometheus.Registry)
 		{Name: "xds", Run: p.serveXDS},
 		{Name: "metric sink", Run: p.serveMetricSink},
 		{Name: "status", Run: func(ctx context.Context) error { return p.reporter.Run(ctx, p.loop.Observed()) }},
+	}
+	if p.tracer != nil {
+		components = append(components, server.Component{Name: "tracing", Run: p.tracer.Run})
 	}
 	opened, err := server.Open(ctx, p.logger,
 		server.Port{

@@ -38,7 +38,7 @@ type Source interface {
 	Changed() <-chan struct{}
 }
 
-// Options are the dependencies of a Reporter. All fields except PeerCredentials and IsReplica are required.
+// Options are the dependencies of a Reporter. All fields except PeerCredentials, IsReplica and TraceWeight are required.
 type Options struct {
 	// Client writes statuses and Events.
 	Client Client
@@ -57,6 +57,9 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Logger receives failures.
 	Logger *slog.Logger
+	// TraceWeight receives each weight that this replica has followed as the leader. It must not block. nil means that
+	// weights are not traced.
+	TraceWeight func(Weight)
 }
 
 // Reporter reports on HTTPScaledObjects for one replica, see the documentation of the package. Call New to create one.

@@ -98,7 +98,7 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 	manager.XffNumTrustedHops = o.TrustedHops
 	manager.AccessLog = logs
 	o.Strictness.apply(manager)
-	return manager, nil
+	return manager, o.Tracing.apply(manager)
 }
 
 // mainFilters returns the filters of the listener for clients. Requests in the fallback listener have passed

@@ -59,6 +59,8 @@ type Options struct {
 	TopologyHints bool
 	// Hold configures the queueing of requests that have no endpoint yet.
 	Hold Hold
+	// Tracing configures the spans of requests.
+	Tracing Tracing
 }
 
 // DefaultOptions returns the default Options, without the features that need more than this package: TLS, which needs
@@ -68,6 +70,7 @@ func DefaultOptions() Options {
 		AccessLog:             true,
 		RequestHeadersTimeout: requestHeadersTimeout,
 		Strictness:            Strictness{UnderscoreHeaders: Keep, EscapedSlashes: Keep},
+		Tracing:               Tracing{Sampling: 1},
 		TopologyHints:         true,
 		MaxConnections:        8192,
 		MaxPendingRequests:    8192,
