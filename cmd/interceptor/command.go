@@ -160,7 +160,9 @@ func (s *settings) addAddressFlags(flags *pflag.FlagSet) {
 // addProxyFlags adds the flags of the configuration of all proxies.
 func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 	standard := translate.DefaultOptions()
-	flags.BoolVar(&s.translate.AccessLog, "access-log", standard.AccessLog, "log every request of the proxies as JSON")
+	flags.BoolVar(&s.translate.AccessLog, "access-log", standard.AccessLog,
+		"log the requests of the proxies to their standard output")
+	s.addAccessLogFlags(flags)
 	flags.BoolVar(&s.translate.TLS, "tls", true,
 		"serve TLS for hosts of HTTPScaledObjects that name a Secret with a certificate")
 	flags.BoolVar(&s.translate.TopologyHints, "topology-hints", standard.TopologyHints,
@@ -271,7 +273,7 @@ func (s *settings) check() error {
 	if err := s.translate.Strictness.Check(); err != nil {
 		return fmt.Errorf("%w: %w", errSetting, err)
 	}
-	if err := errors.Join(s.checkAuthentication(), s.checkHold(), s.checkTracing()); err != nil {
+	if err := errors.Join(s.checkAuthentication(), s.checkHold(), s.checkTracing(), s.checkAccessLog()); err != nil {
 		return err
 	}
 	if s.podName != "" {

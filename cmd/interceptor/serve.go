@@ -39,7 +39,7 @@ const membershipHint = "the proxy must connect from the address of an endpoint o
 // serve runs the interceptor until ctx ends and all components have stopped, or until a component fails. It logs to
 // out.
 func serve(ctx context.Context, chosen settings, out io.Writer) error {
-	logger, err := server.NewLogger(out, chosen.logFormat, chosen.logLevel)
+	logger, level, err := server.NewLogger(out, chosen.logFormat, chosen.logLevel)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	components, err := p.components(ctx, registry)
+	components, err := p.components(ctx, registry, level)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,9 @@ func (p *process) addLoop(api clients, registry *prometheus.Registry, observer i
 
 // components opens the ports that are open from the start, and returns the components to run. The xDS port is opened
 // later, see serveXDS.
-func (p *process) components(ctx context.Context, registry *prometheus.Registry) ([]server.Component, error) {
+func (p *process) components(
+	ctx context.Context, registry *prometheus.Registry, level *slog.LevelVar,
+) ([]server.Component, error) {
 	components := []server.Component{
 		{Name: "ingest", Run: p.loop.Run},
 		{Name: "claims", Run: p.claims.Run},
@@ -202,7 +204,7 @@ func (p *process) components(ctx context.Context, registry *prometheus.Registry)
 		}, p.settings.podNamespace, p.logger),
 		server.Port{
 			Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address",
-			Handler: server.MetricsHandler(registry),
+			Handler: server.MetricsHandler(registry, level, p.logger),
 		})
 	return append(components, opened...), err
 }
