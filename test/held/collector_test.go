@@ -25,10 +25,10 @@ const (
 	collectorConfig = `
 receivers: {otlp: {protocols: {grpc: {endpoint: "` + collectorAddress + `"}}}}
 exporters:
-  otlphttp: {endpoint: "TEST", encoding: json, compression: none, sending_queue: {enabled: false}}
+  otlp_http: {endpoint: "TEST", encoding: json, compression: none, sending_queue: {enabled: false}}
 service:
   telemetry: {metrics: {level: none}}
-  pipelines: {traces: {receivers: [otlp], exporters: [otlphttp]}}
+  pipelines: {traces: {receivers: [otlp], exporters: [otlp_http]}}
 `
 )
 
