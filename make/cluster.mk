@@ -47,6 +47,9 @@ contour-parts: preflight tools-cluster ## [3 min once] build Contour
 
 fluxapply = $(COMPILE) $(GREED) go -C tools/fluxapply build -buildvcs=false -ldflags='-s -w' -o $(CLUSTER_BIN)/fluxapply .
 
+# The collector of the tests of traces: the modules of the OpenTelemetry Collector with a receiver and an exporter.
+otelcol = $(COMPILE) $(GREED) go -C tools/otelcol build -buildvcs=false -ldflags='-s -w' -o $(CLUSTER_BIN)/otelcol .
+
 # The cluster that the suites share in CI, with all of their requirements.
 .PHONY: cluster-up-shared
 cluster-up-shared: tools-cluster

@@ -30,7 +30,7 @@ API_SERVER  = ETCD_BIN="$$($(CLUSTER) path etcd)/bin/etcd" KUBE_APISERVER_BIN="$
 GATEWAY_API = GATEWAY_API_CRDS="$$($(CLUSTER) path gateway-api)/share/standard"
 ENVOY       = ENVOY_BIN="$$($(CLUSTER) path envoy)/bin/envoy"
 # The settings of tests on real components.
-PARTS_ENV = FLUXAPPLY_BIN=$(CLUSTER_BIN)/fluxapply $(ENVOY) TRAEFIK_BIN="$$($(CLUSTER) path traefik)/bin/traefik" \
+PARTS_ENV = FLUXAPPLY_BIN=$(CLUSTER_BIN)/fluxapply OTELCOL_BIN=$(CLUSTER_BIN)/otelcol $(ENVOY) TRAEFIK_BIN="$$($(CLUSTER) path traefik)/bin/traefik" \
 	$(API_SERVER) $(CONTROLLERS) $(GATEWAY_API) \
 	GATEWAY_API_V1_2_1_CRDS="$$($(CLUSTER) path gateway-api-v1.2.1)/share/standard" \
 	KEDA_PART="$$($(CLUSTER) path keda)" HTTP_ADD_ON="$(if $(ADD_ON),$(abspath $(ADD_ON)))" KUBECTL_BIN="$$($(CLUSTER) path kubectl)/bin/kubectl" \
@@ -47,6 +47,7 @@ test-parts: test-inside test-outside ## [6 min] run the tests on real components
 tested-parts: preflight tools-cluster
 	$(CLUSTER) build --with traefik --with argo-rollouts-v1.9.1 --with keda
 	$(fluxapply)
+	$(otelcol)
 
 .PHONY: test-inside
 test-inside: tested-parts ## [3 min] run the tests of test-parts that run this project's code in the test process, under the race detector

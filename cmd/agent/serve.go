@@ -34,7 +34,7 @@ const pollInterval = 500 * time.Millisecond
 // serve runs the agent until ctx is canceled and everything has stopped, or until a component fails. It logs to
 // out.
 func serve(ctx context.Context, chosen settings, out io.Writer) error {
-	logger, err := server.NewLogger(out, chosen.logFormat, chosen.logLevel)
+	logger, level, err := server.NewLogger(out, chosen.logFormat, chosen.logLevel)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	components, err := p.components(ctx)
+	components, err := p.components(ctx, level)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func newProcess(chosen settings, config *rest.Config, logger *slog.Logger) (*pro
 }
 
 // components opens the ports and returns the components to run.
-func (p *process) components(ctx context.Context) ([]server.Component, error) {
+func (p *process) components(ctx context.Context, level *slog.LevelVar) ([]server.Component, error) {
 	components := []server.Component{
 		{Name: "controllers", Run: p.runControllers},
 		{Name: "readiness", Run: p.awaitReadiness},
@@ -112,7 +112,7 @@ func (p *process) components(ctx context.Context) ([]server.Component, error) {
 	if p.issuer != nil {
 		components = append(components, server.Component{Name: "interceptor certificate", Run: p.issuer.Run})
 	}
-	metricsHandler := server.MetricsHandler(metrics.Registry)
+	metricsHandler := server.MetricsHandler(metrics.Registry, level, p.logger)
 	ports := []server.Port{
 		{Name: "health", Address: p.settings.healthAddress, Flag: "--health-address", Handler: p.health},
 		{Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address", Handler: metricsHandler},

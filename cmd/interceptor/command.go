@@ -38,7 +38,8 @@ type settings struct {
 	interceptorTLSSecret string
 	proxyAuthentication  string
 
-	translate translate.Options
+	translate     translate.Options
+	tracingCAFile string
 
 	podIP            string
 	coldStartTimeout time.Duration
@@ -94,6 +95,7 @@ func newCommand(
 Every flag has an environment variable, which is used if the flag is not set: ` + envPrefix + ` followed by
 the flag's name in capitals with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level.
 POD_NAME, POD_NAMESPACE and POD_IP, as the downward API sets them, set --pod-name, --pod-namespace and --pod-ip.
+OTEL_EXPORTER_OTLP_ENDPOINT and OTEL_TRACES_SAMPLER_ARG set --tracing-endpoint and --tracing-sampling.
 KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS and its counterparts set --max-upstream-connections and its counterparts.`,
 		Version:       server.Version(version),
 		Args:          cobra.NoArgs,
@@ -130,6 +132,7 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.namespaces, "namespaces", nil, "comma-separated `namespaces` to serve; by default all")
 	s.addAddressFlags(flags)
 	s.addProxyFlags(flags)
+	s.addTracingFlags(flags)
 	s.addReplicaFlags(flags)
 	s.addQueueFlags(flags)
 	s.addTenantFlags(flags)
@@ -162,7 +165,9 @@ func (s *settings) addAddressFlags(flags *pflag.FlagSet) {
 // addProxyFlags adds the flags of the configuration of all proxies.
 func (s *settings) addProxyFlags(flags *pflag.FlagSet) {
 	standard := translate.DefaultOptions()
-	flags.BoolVar(&s.translate.AccessLog, "access-log", standard.AccessLog, "log every request of the proxies as JSON")
+	flags.BoolVar(&s.translate.AccessLog, "access-log", standard.AccessLog,
+		"log the requests of the proxies to their standard output")
+	s.addAccessLogFlags(flags)
 	flags.BoolVar(&s.translate.TLS, "tls", true,
 		"serve TLS for hosts of HTTPScaledObjects that name a Secret with a certificate")
 	flags.BoolVar(&s.translate.TopologyHints, "topology-hints", standard.TopologyHints,
@@ -273,7 +278,8 @@ func (s *settings) check() error {
 	if err := s.translate.Strictness.Check(); err != nil {
 		return fmt.Errorf("%w: %w", errSetting, err)
 	}
-	if err := errors.Join(s.checkAuthentication(), s.checkHold(), s.checkDashboard()); err != nil {
+	err := errors.Join(s.checkAuthentication(), s.checkHold(), s.checkDashboard(), s.checkTracing(), s.checkAccessLog())
+	if err != nil {
 		return err
 	}
 	if s.podName != "" {
@@ -354,6 +360,8 @@ func envAlternatives() map[string]string {
 		"pod-name":                      "POD_NAME",
 		"pod-ip":                        "POD_IP",
 		"pod-namespace":                 "POD_NAMESPACE",
+		"tracing-endpoint":              "OTEL_EXPORTER_OTLP_ENDPOINT",
+		"tracing-sampling":              "OTEL_TRACES_SAMPLER_ARG",
 		"max-upstream-connections":      "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_CONNECTIONS",
 		"max-upstream-pending-requests": "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_PENDING_REQUESTS",
 		"max-upstream-requests":         "KEDIFY_HTTP_PROXY_MAX_UPSTREAM_REQUESTS",

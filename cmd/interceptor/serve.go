@@ -26,6 +26,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/election"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status/peers"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/tracing"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -41,7 +42,7 @@ const membershipHint = "the proxy must connect from the address of an endpoint o
 // serve runs the interceptor until ctx ends and all components have stopped, or until a component fails. It logs to
 // out.
 func serve(ctx context.Context, chosen settings, out io.Writer) error {
-	logger, err := server.NewLogger(out, chosen.logFormat, chosen.logLevel)
+	logger, level, err := server.NewLogger(out, chosen.logFormat, chosen.logLevel)
 	if err != nil {
 		return err
 	}
@@ -54,11 +55,15 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	p, err := newProcess(chosen, api, registry, logger)
+	tracer, err := newTracer(ctx, chosen, logger)
 	if err != nil {
 		return err
 	}
-	components, err := p.components(ctx, registry)
+	p, err := newProcess(chosen, api, registry, tracer, logger)
+	if err != nil {
+		return err
+	}
+	components, err := p.components(ctx, registry, level)
 	if err != nil {
 		return err
 	}
@@ -90,22 +95,25 @@ type process struct {
 	security security
 	hub      *dashboard.Hub // nil without the live page
 	users    *access.Verifier
+	tracer   *tracing.Tracer // nil if no spans are sent
 }
 
 // newProcess creates the components of the interceptor and starts none.
-func newProcess(chosen settings, api clients, registry *prometheus.Registry, logger *slog.Logger) (*process, error) {
+func newProcess(
+	chosen settings, api clients, registry *prometheus.Registry, tracer *tracing.Tracer, logger *slog.Logger,
+) (*process, error) {
 	counted, err := xds.NewMetrics(registry)
 	if err != nil {
 		return nil, err
 	}
 	var p *process                // It is set before the first request for demand.
 	var reporter *status.Reporter // It is set before the first call of Notify.
-	answers, err := extauthz.New(extauthz.Options{
+	answers, err := extauthz.New(traceQueue(extauthz.Options{
 		Limits: chosen.limits, Registerer: registry,
 		Notify: func(object model.Key, reason holding.Reason) {
 			reporter.EmitEvent(object, controlplane.EventFor(reason))
 		},
-	})
+	}, tracer))
 	if err != nil {
 		return nil, err
 	}
@@ -119,11 +127,12 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 		IPv6Listeners:    translate.IPv6Listeners(),
 	}))
 	demand := func(ctx context.Context, send func([]byte) error) error { return p.sink.StreamReports(ctx, true, send) }
-	if reporter, err = newReporter(chosen, api, discovery, demand, secured, registry, logger); err != nil {
+	if reporter, err = newReporter(chosen, api, discovery, demand, secured, registry, tracer, logger); err != nil {
 		return nil, err
 	}
 	p = &process{
 		settings: chosen, logger: logger, xds: discovery, checks: answers, reporter: reporter, security: secured,
+		tracer: tracer,
 	}
 	if err := p.addLoop(api, registry, holding); err != nil {
 		return nil, err
@@ -136,9 +145,9 @@ func newProcess(chosen settings, api clients, registry *prometheus.Registry, log
 // for other replicas.
 func newReporter(
 	chosen settings, api clients, discovery *xds.Server, demand peers.DemandSource, secured security,
-	registry *prometheus.Registry, logger *slog.Logger,
+	registry *prometheus.Registry, tracer *tracing.Tracer, logger *slog.Logger,
 ) (*status.Reporter, error) {
-	return status.New(secured.peers(status.Options{
+	return status.New(traceWeights(secured.peers(status.Options{
 		Client: api.statusClient(logger),
 		Source: controlplane.ProxyStates{Server: discovery},
 		Elect: election.Elector{
@@ -149,7 +158,7 @@ func newReporter(
 		Demand:     demand,
 		Registerer: registry,
 		Logger:     logger,
-	}))
+	}), tracer))
 }
 
 // addLoop adds the metric sink, and the loop that publishes to the other components and to observer.
@@ -198,7 +207,9 @@ func (p *process) addDashboard(api clients) {
 
 // components opens the ports that are open from the start, and returns the components to run. The xDS port is opened
 // later, see serveXDS.
-func (p *process) components(ctx context.Context, registry *prometheus.Registry) ([]server.Component, error) {
+func (p *process) components(
+	ctx context.Context, registry *prometheus.Registry, level *slog.LevelVar,
+) ([]server.Component, error) {
 	components := []server.Component{
 		{Name: "ingest", Run: p.loop.Run},
 		{Name: "claims", Run: p.claims.Run},
@@ -206,12 +217,15 @@ func (p *process) components(ctx context.Context, registry *prometheus.Registry)
 		{Name: "metric sink", Run: p.serveMetricSink},
 		{Name: "status", Run: func(ctx context.Context) error { return p.reporter.Run(ctx, p.loop.Observed()) }},
 	}
+	if p.tracer != nil {
+		components = append(components, server.Component{Name: "tracing", Run: p.tracer.Run})
+	}
 	var page http.Handler
 	ports := []server.Port{
 		{Name: "health", Address: p.settings.proxyAddress, Flag: "--proxy-address", Handler: p.health},
 		{
 			Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address",
-			Handler: server.MetricsHandler(registry),
+			Handler: server.MetricsHandler(registry, level, p.logger),
 		},
 	}
 	if p.hub != nil {

@@ -35,7 +35,7 @@ func attacked() int {
 	close(demand.seeded)
 	chosen := local()
 	chosen.maxStreams = scaler.DefaultMaxStreams
-	if err := serveFrom(ctx, chosen, noAPI(), demand, slog.New(slog.NewJSONHandler(os.Stdout, nil))); err != nil {
+	if err := serveFrom(ctx, chosen, noAPI(), demand, slog.New(slog.NewJSONHandler(os.Stdout, nil)), new(slog.LevelVar)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}

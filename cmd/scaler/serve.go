@@ -39,7 +39,7 @@ type demandSource interface {
 
 // serve runs the scaler until ctx ends and all components have stopped, or until one fails. It logs to out.
 func serve(ctx context.Context, chosen settings, out io.Writer) error {
-	logger, err := server.NewLogger(out, chosen.logFormat, chosen.logLevel)
+	logger, level, err := server.NewLogger(out, chosen.logFormat, chosen.logLevel)
 	if err != nil {
 		return err
 	}
@@ -54,12 +54,13 @@ func serve(ctx context.Context, chosen settings, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return serveFrom(ctx, chosen, config, demand, logger)
+	return serveFrom(ctx, chosen, config, demand, logger, level)
 }
 
 // serveFrom is serve with a given demandSource.
 func serveFrom(
 	ctx context.Context, chosen settings, config *rest.Config, demand demandSource, logger *slog.Logger,
+	level *slog.LevelVar,
 ) error {
 	registry, err := server.NewRegistry(program, server.Version(version))
 	if err != nil {
@@ -69,7 +70,7 @@ func serveFrom(
 	if err != nil {
 		return err
 	}
-	components, err := p.components(ctx, registry)
+	components, err := p.components(ctx, registry, level)
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,9 @@ func (p *process) setReadiness(now grpc_health_v1.HealthCheckResponse_ServingSta
 }
 
 // components opens the health and metrics ports, and returns the components to run. serveGRPC opens the port for KEDA.
-func (p *process) components(ctx context.Context, registry *prometheus.Registry) ([]server.Component, error) {
+func (p *process) components(
+	ctx context.Context, registry *prometheus.Registry, level *slog.LevelVar,
+) ([]server.Component, error) {
 	components := []server.Component{
 		{Name: "demand", Run: p.demand.Run},
 		{Name: "canaries", Run: func(ctx context.Context) error { return p.canaries.Run(ctx, p.logger) }},
@@ -140,15 +143,17 @@ func (p *process) components(ctx context.Context, registry *prometheus.Registry)
 			Name: "health", Address: p.settings.healthAddress, Flag: "--health-address", Handler: p.health,
 		},
 		server.Port{
-			Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address", Handler: p.metricsHandler(registry),
+			Name: "metrics", Address: p.settings.metricsAddress, Flag: "--metrics-address", Handler: p.metricsHandler(registry, level),
 		})
 	return append(components, opened...), err
 }
 
 // metricsHandler serves the metrics port: Prometheus metrics, the page of backends, and profiles if enabled.
-func (p *process) metricsHandler(registry *prometheus.Registry) http.Handler {
+func (p *process) metricsHandler(registry *prometheus.Registry, level *slog.LevelVar) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", server.MetricsHandler(registry))
+	metrics := server.MetricsHandler(registry, level, p.logger)
+	mux.Handle("/metrics", metrics)
+	mux.Handle(server.LogLevelPath, metrics)
 	p.demand.Register(mux)
 	if p.settings.profiling {
 		server.AddProfiling(mux)

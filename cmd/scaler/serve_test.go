@@ -128,7 +128,7 @@ func TestServe(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		logger := slog.New(slog.NewJSONHandler(out, nil))
-		done <- serveFrom(ctx, local(), noAPI(), demand, logger)
+		done <- serveFrom(ctx, local(), noAPI(), demand, logger, new(slog.LevelVar))
 		_ = out.Close()
 	}()
 	address := opened(t, reader)
@@ -178,7 +178,7 @@ func TestServe(t *testing.T) {
 
 // TestServices checks the registered services. Reflection is off, because it would list the API to any caller.
 func TestServices(t *testing.T) {
-	p, err := newProcess(local(), noAPI(), busy{}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	p, err := newProcess(local(), noAPI(), busy{}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), new(slog.LevelVar))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestServeFails(t *testing.T) {
 	} {
 		chosen := local()
 		test.change(&chosen)
-		err := serveFrom(t.Context(), chosen, noAPI(), busy{}, slog.New(slog.DiscardHandler))
+		err := serveFrom(t.Context(), chosen, noAPI(), busy{}, slog.New(slog.DiscardHandler), new(slog.LevelVar))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: serve = %v, want something with %q", name, err, test.want)
 		}

@@ -56,6 +56,7 @@ func (h *Holding) workloadOf(key model.Key, object ingest.Object) *holding.Workl
 	}
 	for _, backend := range route.Backends {
 		workload.Clusters = append(workload.Clusters, translate.ClusterName(key, backend.Service))
+		workload.Endpoints = append(workload.Endpoints, len(object.Published.Services[backend.ServicePort()].Ready))
 	}
 	return workload
 }

@@ -29,21 +29,21 @@ const maxScrapes = 3
 // ErrFormat is the error of a log format that is neither FormatJSON nor FormatText.
 var ErrFormat = errors.New("unknown log format")
 
-// NewLogger returns a logger that writes to out. level is one of debug, info, warn and error in any letter case,
-// optionally with an offset, as slog.Level.UnmarshalText reads it.
-func NewLogger(out io.Writer, format, level string) (*slog.Logger, error) {
-	var threshold slog.Level
+// NewLogger returns a logger that writes to out, and its level, which may be changed. level is one of debug, info, warn
+// and error in any letter case, optionally with an offset, as slog.Level.UnmarshalText reads it.
+func NewLogger(out io.Writer, format, level string) (*slog.Logger, *slog.LevelVar, error) {
+	threshold := new(slog.LevelVar)
 	if err := threshold.UnmarshalText([]byte(level)); err != nil {
-		return nil, fmt.Errorf("log level %q: use debug, info, warn or error: %w", level, err)
+		return nil, nil, fmt.Errorf("log level %q: use debug, info, warn or error: %w", level, err)
 	}
 	options := &slog.HandlerOptions{Level: threshold}
 	switch format {
 	case FormatJSON:
-		return slog.New(slog.NewJSONHandler(out, options)), nil
+		return slog.New(slog.NewJSONHandler(out, options)), threshold, nil
 	case FormatText:
-		return slog.New(slog.NewTextHandler(out, options)), nil
+		return slog.New(slog.NewTextHandler(out, options)), threshold, nil
 	default:
-		return nil, fmt.Errorf("%w %q: use %s or %s", ErrFormat, format, FormatJSON, FormatText)
+		return nil, nil, fmt.Errorf("%w %q: use %s or %s", ErrFormat, format, FormatJSON, FormatText)
 	}
 }
 
@@ -82,9 +82,11 @@ func BuildInfo(component, version string) prometheus.Collector {
 	return build
 }
 
-// MetricsHandler serves /metrics in the formats of Prometheus and OpenMetrics, and 404 elsewhere.
-func MetricsHandler(registry prometheus.Gatherer) http.Handler {
+// MetricsHandler serves /metrics in the formats of Prometheus and OpenMetrics, LogLevelPath to this machine, and 404
+// elsewhere.
+func MetricsHandler(registry prometheus.Gatherer, level *slog.LevelVar, logger *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle(LogLevelPath, LogLevel{Level: level, Logger: logger})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes,
 	}))

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -35,7 +36,7 @@ func TestNewLogger(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
-			logger, err := server.NewLogger(&out, test.format, test.level)
+			logger, _, err := server.NewLogger(&out, test.format, test.level)
 			if test.wantError != "" {
 				if err == nil || !strings.Contains(err.Error(), test.wantError) {
 					t.Fatalf("NewLogger = %v, want something with %q", err, test.wantError)
@@ -51,7 +52,7 @@ func TestNewLogger(t *testing.T) {
 			}
 		})
 	}
-	if _, err := server.NewLogger(nil, "xml", "info"); !errors.Is(err, server.ErrFormat) {
+	if _, _, err := server.NewLogger(nil, "xml", "info"); !errors.Is(err, server.ErrFormat) {
 		t.Errorf("the error of an unknown format is %v, want ErrFormat", err)
 	}
 }
@@ -62,7 +63,7 @@ func TestMetricsHandler(t *testing.T) {
 		t.Fatal(err)
 	}
 	recorder := httptest.NewRecorder()
-	server.MetricsHandler(registry).ServeHTTP(recorder,
+	server.MetricsHandler(registry, new(slog.LevelVar), slog.New(slog.DiscardHandler)).ServeHTTP(recorder,
 		httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody))
 	for _, want := range []string{
 		`kedify_build_info{component="interceptor",version="v1.2.3"} 1`, "go_goroutines ",
@@ -81,7 +82,7 @@ func TestScrapesAreLimited(t *testing.T) {
 		handler := server.MetricsHandler(prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
 			<-stalled
 			return nil, nil
-		}))
+		}), new(slog.LevelVar), slog.New(slog.DiscardHandler))
 		const requests, served = 20, 3
 		for range requests {
 			go func() {

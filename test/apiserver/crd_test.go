@@ -242,7 +242,8 @@ func TestPrinterColumns(t *testing.T) {
 		`{hosts: [shop.test], scaleTargetRef: {service: shop-stable, port: 80}, replicas: {min: 2, max: 10}}`); refused != "" {
 		t.Fatal(refused)
 	}
-	const status = `{"status": {"targetWorkload": "argoproj.io/v1alpha1/Rollout/shop", "targetService": "shop-stable:80", "conditions": [
+	const status = `{"status": {"targetWorkload": "argoproj.io/v1alpha1/Rollout/shop", "targetService": "shop-stable:80", "canary": "20%",
+		"dataPlane": {"annotationHash": "", "effective": false, "proxies": {"ready": 3, "acked": 2}}, "conditions": [
 		{"type": "Ready", "status": "True", "reason": "Serving", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"},
 		{"type": "Programmed", "status": "False", "reason": "NotAcknowledged", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`
 	if err := patch(t.Context(), shared.admin, pathOf(namespace, "shop")+"/status", status); err != nil {
@@ -255,7 +256,7 @@ func TestPrinterColumns(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{
 		"Name", "TargetWorkload", "TargetService", "MinReplicas", "MaxReplicas", "Age",
-		"Active", "Programmed",
+		"Active", "Canary", "Proxies", "Hosts", "Acked", "Programmed",
 	}, names); diff != "" {
 		t.Fatalf("columns (-want +got):\n%s", diff)
 	}
@@ -266,7 +267,7 @@ func TestPrinterColumns(t *testing.T) {
 	cells[5] = "some"
 	if diff := cmp.Diff([]any{
 		"shop", "argoproj.io/v1alpha1/Rollout/shop", "shop-stable:80", float64(2), float64(10),
-		"some", "True", "False",
+		"some", "True", "20%", float64(3), `["shop.test"]`, float64(2), "False",
 	}, cells); diff != "" {
 		t.Errorf("cells (-want +got):\n%s", diff)
 	}

@@ -52,6 +52,9 @@ func staticBootstrap(t *testing.T, config kit.EnvoyConfig) *bootstrapv3.Bootstra
 		assignments[assignment.GetClusterName()] = assignment
 	}
 	for _, cluster := range config.Clusters {
+		if cluster.GetType() != clusterv3.Cluster_EDS {
+			continue
+		}
 		cluster.LoadAssignment = assignments[cluster.GetEdsClusterConfig().GetServiceName()]
 		cluster.ClusterDiscoveryType = &clusterv3.Cluster_Type{Type: clusterv3.Cluster_STATIC}
 		cluster.EdsClusterConfig = nil

@@ -8,7 +8,7 @@ import (
 // and bounds by which the workload scales.
 //
 // +kubebuilder:object:root=true
-// +kubebuilder:resource:shortName=httpso
+// +kubebuilder:resource:shortName=httpso,categories={keda,http-canary}
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="TargetWorkload",type="string",JSONPath=".status.targetWorkload"
 // +kubebuilder:printcolumn:name="TargetService",type="string",JSONPath=".status.targetService"
@@ -16,6 +16,10 @@ import (
 // +kubebuilder:printcolumn:name="MaxReplicas",type="integer",JSONPath=".spec.replicas.max"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 // +kubebuilder:printcolumn:name="Active",type="string",JSONPath=".status.conditions[?(@.type==\"Ready\")].status"
+// +kubebuilder:printcolumn:name="Canary",type="string",JSONPath=".status.canary"
+// +kubebuilder:printcolumn:name="Proxies",type="integer",JSONPath=".status.dataPlane.proxies.ready"
+// +kubebuilder:printcolumn:name="Hosts",type="string",JSONPath=".spec.hosts"
+// +kubebuilder:printcolumn:name="Acked",type="integer",priority=1,JSONPath=".status.dataPlane.proxies.acked"
 // +kubebuilder:printcolumn:name="Programmed",type="string",priority=1,JSONPath=".status.conditions[?(@.type==\"Programmed\")].status"
 type HTTPScaledObject struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -235,6 +239,11 @@ type HTTPScaledObjectStatus struct {
 	// TargetService is the Service and its port as service:port, such as shop-stable:80.
 	// +optional
 	TargetService string `json:"targetService,omitempty"`
+	// Canary is the published percentage of the requests that the canary receives, such as 20%. It is empty without a
+	// canary.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Canary string `json:"canary,omitempty"`
 	// Conditions are the latest observations of the object's state, such as Accepted, Ready and Programmed.
 	// +listType=map
 	// +listMapKey=type

@@ -224,7 +224,7 @@ func (a *AutowireReconciler) report(
 			want = []metav1.Condition{condition}
 		}
 		if object.DeletionTimestamp != nil || before == nil && want == nil ||
-			want != nil && desired.HasConditions(object.Status.Conditions, want) {
+			want != nil && desired.HasConditions(object, want) {
 			continue
 		}
 		err := writer.write(ctx, object, want)

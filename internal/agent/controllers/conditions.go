@@ -47,7 +47,7 @@ type conditionWriter struct {
 	schema *crd.Published // nil if it is unknown
 }
 
-// write replaces the conditions of the field owner on an object. A condition whose status does not change keeps its
+// write replaces the conditions of the field owner on an object, with its generation. A condition whose status does not change keeps its
 // time. The error wraps errUndeclared if the schema of the CRD does not accept the conditions. Without conditions,
 // write removes those of the field owner, which every schema with conditions accepts.
 func (w conditionWriter) write(
@@ -56,6 +56,7 @@ func (w conditionWriter) write(
 	body := fieldsOf(object)
 	body.Status = &fieldsStatus{Conditions: []metav1.Condition{}} // the API server rejects null
 	for _, condition := range conditions {
+		condition.ObservedGeneration = object.Generation
 		condition.LastTransitionTime = metav1.NewTime(w.now)
 		before := meta.FindStatusCondition(object.Status.Conditions, condition.Type)
 		if before != nil && before.Status == condition.Status {

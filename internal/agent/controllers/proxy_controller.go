@@ -270,7 +270,7 @@ func (p *ProxyReconciler) report(
 		if condition != nil {
 			want = []metav1.Condition{*condition}
 		}
-		if before == nil && want == nil || want != nil && desired.HasConditions(object.Status.Conditions, want) {
+		if before == nil && want == nil || want != nil && desired.HasConditions(object, want) {
 			continue
 		}
 		writer.schema = p.StatusSchema

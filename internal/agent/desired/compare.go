@@ -89,7 +89,7 @@ func (c *Changes) write(want Want, current *httpv1alpha1.HTTPScaledObject) {
 		c.Update = append(c.Update, object)
 	}
 	conditions := conditionsOf(want)
-	if current == nil || !HasConditions(current.Status.Conditions, conditions) {
+	if current == nil || !HasConditions(current, conditions) {
 		c.Conditions[want.Name] = conditions
 	}
 }
@@ -212,11 +212,12 @@ func conditionsOf(want Want) []metav1.Condition {
 	return []metav1.Condition{accepted}
 }
 
-// HasConditions reports whether conditions contains those in want, regardless of their times.
-func HasConditions(conditions, want []metav1.Condition) bool {
+// HasConditions reports whether the status of object contains the conditions in want, regardless of their times, and
+// whether they are about its present generation.
+func HasConditions(object *httpv1alpha1.HTTPScaledObject, want []metav1.Condition) bool {
 	for _, expected := range want {
-		actual := meta.FindStatusCondition(conditions, expected.Type)
-		if actual == nil || actual.Status != expected.Status || actual.Reason != expected.Reason ||
+		actual := meta.FindStatusCondition(object.Status.Conditions, expected.Type)
+		if actual == nil || actual.ObservedGeneration != object.Generation || actual.Status != expected.Status || actual.Reason != expected.Reason ||
 			actual.Message != expected.Message {
 			return false
 		}

@@ -22,6 +22,8 @@ type Workload struct {
 	Fleet model.Fleet
 	// Clusters are the names of its clusters, one for each backend.
 	Clusters []string
+	// Endpoints are the numbers of ready endpoints of Clusters, in the same order. Only traces use them.
+	Endpoints []int
 	// Timeout is the longest time that a request waits.
 	Timeout time.Duration
 	// HasFailover is true if another Service answers a request after Timeout.
@@ -255,6 +257,12 @@ func (q *Queue) OwnerOf(cluster string) (workload model.Key, isKnown bool) {
 	workload, isKnown = q.owners[cluster]
 	return workload, isKnown
 }
+
+// ClustersOf returns the names of the clusters of a workload.
+func (q *Queue) ClustersOf(workload model.Key) []string { return q.workloads[workload].Clusters }
+
+// Waiting returns the number of queued requests of a workload.
+func (q *Queue) Waiting(workload model.Key) int { return q.counts[workload].Waiting }
 
 // IsServedBy reports whether a fleet serves the workload that a cluster belongs to.
 func (q *Queue) IsServedBy(cluster string, fleet model.Fleet) bool {

@@ -348,7 +348,7 @@ func (l *Loop) pass(ctx context.Context) {
 	}
 	pass := Pass{
 		Objects: changed, Proxies: l.proxies, Replicas: slices.Collect(maps.Values(merge(l.replicas))),
-		InvalidFleets: changes.invalidFleets,
+		InvalidFleets: changes.invalidFleets, Started: started, Published: time.Now(),
 	}
 	for _, service := range changes.invalidFleets {
 		l.logger.WarnContext(ctx, "invalid setting of a fleet", "service", service.Key, "problem", service.Fleet.Problem())

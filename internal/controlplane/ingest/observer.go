@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 
@@ -54,6 +55,9 @@ type Pass struct {
 	Replicas []*discoveryv1.EndpointSlice
 	// InvalidFleets are the Services of proxies whose settings changed in this pass and are invalid.
 	InvalidFleets []*resolve.Service
+	// Started is when the pass began, at most Options.Interval after the watch delivered the change, and Published is
+	// when its resources were published.
+	Started, Published time.Time
 }
 
 // Object is the state of one HTTPScaledObject after a pass.

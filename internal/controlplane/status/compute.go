@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/sources"
+	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 )
 
 // noProxy is the message about a route that is published without a proxy to serve it.
@@ -46,6 +48,7 @@ func Compute(
 	if !interceptorroute.IsConverted(object) {
 		status.TargetWorkload = targetWorkload(object.Spec.ScaleTargetRef)
 		status.TargetService = targetService(object.Spec.ScaleTargetRef)
+		status.Canary = canaryPercentage(outcome.WeightedBackends)
 		if metav1.HasAnnotation(object.ObjectMeta, httpv1alpha1.AnnotationStatus) {
 			readiness.Message += inAnnotation
 		}
@@ -292,4 +295,18 @@ func targetService(ref httpv1alpha1.ScaleTargetRef) string {
 		port = strconv.Itoa(int(ref.Port))
 	}
 	return ref.Service + ":" + port
+}
+
+// canaryPercentage returns the percentage of the requests that the canary of a published split receives, "" without a
+// canary. It is the second backend.
+func canaryPercentage(weightedBackends string) string {
+	backends, err := split.Parse(weightedBackends)
+	if err != nil || len(backends) < 2 { // The text is empty without a canary.
+		return ""
+	}
+	sum := uint64(0)
+	for _, backend := range backends {
+		sum += uint64(backend.Weight)
+	}
+	return strconv.FormatFloat(math.Round(float64(backends[1].Weight)*10_000/float64(sum))/100, 'f', -1, 64) + "%"
 }

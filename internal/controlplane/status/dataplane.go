@@ -89,26 +89,38 @@ func CountAcks(
 ) Acks {
 	acks := Acks{AsDesired: published.AsDesired}
 	for _, proxy := range proxies {
-		isConnected, hasAcked := false, true
-		for _, address := range proxy.Addresses {
-			for _, state := range states {
-				ack, connected := state.Ack(address, fleet, object, published.Digest)
-				isConnected = isConnected || connected
-				hasAcked = hasAcked && (ack.Acked || !connected || fault.EarlyACK)
-				if ack.NackMessage != "" && acks.Rejection == "" {
-					acks.Rejection = "proxy " + address.String() + ": " + ack.NackMessage
-				}
-			}
+		hasAcked, rejection := ackOf(object, fleet, published.Digest, proxy, states)
+		if rejection != "" && acks.Rejection == "" {
+			acks.Rejection = rejection
 		}
 		if !proxy.IsReady {
 			continue
 		}
 		acks.Proxies.Ready++
-		if isConnected && hasAcked {
+		if hasAcked {
 			acks.Proxies.Acked++
 		}
 	}
 	return acks
+}
+
+// ackOf reports whether a proxy has acknowledged the publication of an object with a digest, and the reason if it has
+// rejected the object.
+func ackOf(
+	object model.Key, fleet model.Fleet, digest string, proxy model.Proxy, states []*peers.State,
+) (hasAcked bool, rejection string) {
+	isConnected, hasAcked := false, true
+	for _, address := range proxy.Addresses {
+		for _, state := range states {
+			ack, connected := state.Ack(address, fleet, object, digest)
+			isConnected = isConnected || connected
+			hasAcked = hasAcked && (ack.Acked || !connected || fault.EarlyACK)
+			if ack.NackMessage != "" && rejection == "" {
+				rejection = "proxy " + address.String() + ": " + ack.NackMessage
+			}
+		}
+	}
+	return isConnected && hasAcked, rejection
 }
 
 // isIncomplete reports whether a Ready proxy has not acknowledged the object.

@@ -49,6 +49,8 @@ type leadership struct {
 
 	mu      sync.Mutex // held by plan
 	records map[model.Key]*record
+
+	weights weights
 }
 
 // turn is the permission to write the status of an object that isn't in a canary.
@@ -204,6 +206,7 @@ func (l *leadership) reconcile(ctx context.Context, key model.Key) {
 	}
 	l.retries.Forget(key)
 	rec.markWritten(object.object, status)
+	l.finishWeight(key, object, status.DataPlane)
 }
 
 // retryLater queues an object again after a failed write, and returns for when.
@@ -233,6 +236,7 @@ func (l *leadership) plan(
 	}
 	now := time.Now()
 	rec.setAcks(l.acks(key, object, proxies), object.isPublished(), now)
+	l.recordAcks(key, object, proxies, now)
 	if status = l.changedStatus(rec, object, now); status == nil {
 		rec.turn = noTurn
 		return rec, nil

@@ -40,7 +40,7 @@ type Source interface {
 	Changed() <-chan struct{}
 }
 
-// Options are the dependencies of a Reporter. All fields except PeerCredentials, IsReplica and Demand are
+// Options are the dependencies of a Reporter. All fields except PeerCredentials, IsReplica, Demand and TraceWeight are
 // required.
 type Options struct {
 	// Client writes statuses and Events.
@@ -62,6 +62,9 @@ type Options struct {
 	Registerer prometheus.Registerer
 	// Logger receives failures.
 	Logger *slog.Logger
+	// TraceWeight receives each weight that this replica has followed as the leader. It must not block. nil means that
+	// weights are not traced.
+	TraceWeight func(Weight)
 }
 
 // Reporter reports on HTTPScaledObjects for one replica, see the documentation of the package. Call New to create one.

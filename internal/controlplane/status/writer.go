@@ -92,9 +92,11 @@ func (w *writer) update(pass ingest.Pass, publications map[model.Key]Publication
 		}
 		keys = w.updateSuperseded(keys, key, object.Superseded)
 		published := publications[key]
-		w.objects[key] = &tracked{
-			object.ScaledObject, object.Fleet, object.Outcome, published.Digest, published.AsDesired,
+		now := &tracked{object.ScaledObject, object.Fleet, object.Outcome, published.Digest, published.AsDesired}
+		if w.TraceWeight != nil && w.leadership != nil {
+			w.leadership.startWeight(key, w.objects[key], now, pass)
 		}
+		w.objects[key] = now
 	}
 	fleets := changedFleets(w.fleets, pass.Proxies)
 	w.fleets = pass.Proxies

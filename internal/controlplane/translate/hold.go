@@ -290,6 +290,9 @@ func (o Options) fallbackListener() (*listenerv3.Listener, error) {
 	manager.XffNumTrustedHops = o.TrustedHops
 	manager.SkipXffAppend = true
 	manager.GenerateRequestId = wrapperspb.Bool(false)
+	if err := o.Tracing.apply(manager); err != nil {
+		return nil, err
+	}
 	config, err := pack(manager)
 	if err != nil {
 		return nil, err

@@ -1,18 +1,15 @@
 package translate
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
-	streamlogv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/stream/v3"
 	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
@@ -98,7 +95,7 @@ func (o Options) connectionManager() (*hcmv3.HttpConnectionManager, error) {
 	manager.XffNumTrustedHops = o.TrustedHops
 	manager.AccessLog = logs
 	o.Strictness.apply(manager)
-	return manager, nil
+	return manager, o.Tracing.apply(manager)
 }
 
 // mainFilters returns the filters of the listener for clients. Requests in the fallback listener have passed
@@ -188,55 +185,10 @@ func statusFilter(status uint32) *accesslogv3.AccessLogFilter {
 		StatusCodeFilter: &accesslogv3.StatusCodeFilter{Comparison: &accesslogv3.ComparisonFilter{
 			Op: accesslogv3.ComparisonFilter_EQ,
 			// The API requires a runtime key, by which the status could be changed.
-			Value: &corev3.RuntimeUInt32{DefaultValue: status, RuntimeKey: "kedify.none"},
+			Value: &corev3.RuntimeUInt32{DefaultValue: status, RuntimeKey: noRuntimeKey},
 		}},
 	}}
 }
-
-// accessLogs returns the access log: one JSON object per request on standard output, or nothing. The log uses
-// standard output directly, because a process that has dropped its privileges cannot open /dev/stdout.
-func (o Options) accessLogs() ([]*accesslogv3.AccessLog, error) {
-	if !o.AccessLog {
-		return nil, nil
-	}
-	fields, err := structpb.NewStruct(map[string]any{
-		"time":           "%START_TIME%",
-		"client":         "%DOWNSTREAM_REMOTE_ADDRESS_WITHOUT_PORT%",
-		"forwardedFor":   logged("X-FORWARDED-FOR"),
-		"requestId":      logged("X-REQUEST-ID"),
-		"protocol":       "%PROTOCOL%",
-		"method":         logged(":METHOD"),
-		"host":           logged(":AUTHORITY"),
-		"path":           logged(":PATH"),
-		"userAgent":      logged("USER-AGENT"),
-		"status":         "%RESPONSE_CODE%",
-		"flags":          "%RESPONSE_FLAGS%",
-		"details":        "%RESPONSE_CODE_DETAILS%",
-		"bytesIn":        "%BYTES_RECEIVED%",
-		"bytesOut":       "%BYTES_SENT%",
-		"milliseconds":   "%DURATION%",
-		"route":          "%ROUTE_NAME%",
-		"cluster":        "%UPSTREAM_CLUSTER%",
-		"endpoint":       "%UPSTREAM_HOST%",
-		"transportError": "%UPSTREAM_TRANSPORT_FAILURE_REASON%",
-	})
-	if err != nil {
-		return nil, fmt.Errorf("access log format: %w", err)
-	}
-	config, err := pack(&streamlogv3.StdoutAccessLog{AccessLogFormat: &streamlogv3.StdoutAccessLog_LogFormat{
-		LogFormat: &corev3.SubstitutionFormatString{Format: &corev3.SubstitutionFormatString_JsonFormat{JsonFormat: fields}},
-	}})
-	if err != nil {
-		return nil, err
-	}
-	return []*accesslogv3.AccessLog{{
-		Name:       "envoy.access_loggers.stdout",
-		ConfigType: &accesslogv3.AccessLog_TypedConfig{TypedConfig: config},
-	}}, nil
-}
-
-// logged returns the format of a request header in the access log, up to maxLogged bytes.
-func logged(header string) string { return fmt.Sprintf("%%REQ(%s):%d%%", header, maxLogged) }
 
 // adsSource is the configuration source of resources on the proxy's aggregated stream (ADS). timeout is how long
 // Envoy waits for the first response; 0 means without limit.

@@ -33,8 +33,9 @@ type Resources map[string]map[string]proto.Message
 
 // Options are the operator's options for all proxies. The zero value allows no connection; start from DefaultOptions.
 type Options struct {
-	// AccessLog enables one line of JSON per request on the proxy's standard output.
-	AccessLog bool
+	// AccessLog enables one line per request on the proxy's standard output, as AccessLogSettings configure.
+	AccessLog         bool
+	AccessLogSettings AccessLog
 	// TrustedHops is the number of trusted proxies in front of the fleet's proxies, counted from the latter. They are
 	// trusted to set X-Forwarded-For and X-Forwarded-Proto. With 0 the client is the peer of the connection, and
 	// X-Forwarded-Proto is overwritten with http. With 1 or more an incoming X-Forwarded-Proto is preserved, which an
@@ -59,6 +60,8 @@ type Options struct {
 	TopologyHints bool
 	// Hold configures the queueing of requests that have no endpoint yet.
 	Hold Hold
+	// Tracing configures the spans of requests.
+	Tracing Tracing
 }
 
 // DefaultOptions returns the default Options, without the features that need more than this package: TLS, which needs
@@ -68,6 +71,8 @@ func DefaultOptions() Options {
 		AccessLog:             true,
 		RequestHeadersTimeout: requestHeadersTimeout,
 		Strictness:            Strictness{UnderscoreHeaders: Keep, EscapedSlashes: Keep},
+		AccessLogSettings:     AccessLog{Format: FormatJSON},
+		Tracing:               Tracing{Sampling: 1},
 		TopologyHints:         true,
 		MaxConnections:        8192,
 		MaxPendingRequests:    8192,

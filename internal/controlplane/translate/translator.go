@@ -115,6 +115,9 @@ func (t *Translator) addInitial(out Update) error {
 	if err := t.options.addTLS(out); err != nil {
 		return err
 	}
+	if err := t.options.addTracing(out); err != nil {
+		return err
+	}
 	return t.options.addHold(out)
 }
 

@@ -107,3 +107,17 @@ func interceptorTLS(ca, name string) (*corev3.TransportSocket, error) {
 		},
 	})
 }
+
+// collectorTLS returns the transport socket for a collector of traces with a DNS name, whose certificate must be signed
+// by one of the CAs in PEM.
+func collectorTLS(ca, name string) (*corev3.TransportSocket, error) {
+	return tlsSocket(&tlsv3.UpstreamTlsContext{
+		Sni: name,
+		CommonTlsContext: &tlsv3.CommonTlsContext{
+			AlpnProtocols: []string{"h2"},
+			ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{
+				ValidationContext: validation(model.UpstreamTLS{CA: ca, Name: name}),
+			},
+		},
+	})
+}

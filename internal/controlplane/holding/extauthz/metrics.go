@@ -66,9 +66,9 @@ func newMetrics(registerer prometheus.Registerer, s *Server) (*metrics, error) {
 	return m, err
 }
 
-// count counts a call with its waiting time, 0 if it did not wait.
-func (m *metrics) count(result outcome, waited time.Duration) {
-	name := ReasonUnknown
+// count counts a call with its waiting time, 0 if it did not wait. It returns the outcome.
+func (m *metrics) count(result outcome, waited time.Duration) (name string) {
+	name = ReasonUnknown
 	switch {
 	case result.isReleased && waited > 0:
 		name = outcomeServed
@@ -87,15 +87,20 @@ func (m *metrics) count(result outcome, waited time.Duration) {
 		name = ReasonLimit
 	}
 	m.calls.WithLabelValues(name).Inc()
+	return name
 }
 
 // expire counts a call that reached its deadline.
 func (m *metrics) expire(hasFailover bool) {
-	reason := ReasonDeadline
+	m.calls.WithLabelValues(expiredOutcome(hasFailover)).Inc()
+}
+
+// expiredOutcome returns the outcome of a call that reached its deadline.
+func expiredOutcome(hasFailover bool) string {
 	if hasFailover {
-		reason = ReasonFailover
+		return ReasonFailover
 	}
-	m.calls.WithLabelValues(reason).Inc()
+	return ReasonDeadline
 }
 
 // cancel counts a call that the client canceled.

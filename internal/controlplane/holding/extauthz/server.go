@@ -35,7 +35,7 @@ const (
 	streamTimeout = 2 * time.Second
 )
 
-// Options are the settings of a Server. All are required.
+// Options are the settings of a Server. All except Trace are required.
 type Options struct {
 	// Limits are the limits of queued requests.
 	Limits holding.Limits
@@ -43,6 +43,8 @@ type Options struct {
 	Notify func(workload model.Key, reason holding.Reason)
 	// Registerer registers the metrics.
 	Registerer prometheus.Registerer
+	// Trace starts the span of a queued request, see Wait. nil means that requests are not traced.
+	Trace func(ctx context.Context, wait Wait) (end func(Result))
 }
 
 // Stream is the discovery stream of a proxy.
@@ -76,12 +78,16 @@ type Server struct {
 
 	pacers    map[netip.Addr]*proxyPacer // those that are not full
 	pageViews map[slot]*pageView
-	changed   chan struct{} // closed and replaced when a workload gets its first queued request
+	trace     func(context.Context, Wait) func(Result) // nil if requests are not traced
+	// ready are the ready endpoints of clusters that have some. It is empty if requests are not traced.
+	ready   map[string]readiness
+	changed chan struct{} // closed and replaced when a workload gets its first queued request
 }
 
 // call is a queued call for a workload. done receives its outcome; it is nil for a page view, whose call has ended.
 type call struct {
 	workload model.Key
+	cluster  string
 	done     chan outcome
 }
 
@@ -94,6 +100,9 @@ type outcome struct {
 	// placeholder is the response with the decision holding.Placeholder, and accept the header Accept of the request.
 	placeholder *model.StaticResponse
 	accept      string
+	// cause is why a request was released, and ready are the ready endpoints of its cluster.
+	cause Cause
+	ready readiness
 }
 
 // proxyPacer is the Pacer of a proxy. due is the timer of the next refill, nil while that runs.
@@ -117,6 +126,7 @@ func New(options Options) (*Server, error) {
 		queue: holding.NewQueue(options.Limits), running: newAdmission(options.Limits), streams: map[netip.Addr][]Stream{}, opened: make(chan struct{}),
 		calls: map[holding.Waiter]call{}, unservedSince: map[model.Key]time.Time{},
 		pacers: map[netip.Addr]*proxyPacer{}, pageViews: map[slot]*pageView{}, changed: make(chan struct{}),
+		trace: options.Trace, ready: map[string]readiness{},
 	}
 	var err error
 	s.metrics, err = newMetrics(options.Registerer, s)
@@ -147,6 +157,7 @@ func (s *Server) SetWorkloads(changed map[model.Key]*holding.Workload) {
 	defer s.mu.Unlock()
 	for key, workload := range changed {
 		var evicted map[holding.Waiter]holding.Decision
+		s.trackEndpoints(key, workload)
 		if workload == nil {
 			evicted = s.queue.RemoveWorkload(key)
 			delete(s.unservedSince, key)
@@ -193,31 +204,42 @@ func (s *Server) answer(ctx context.Context, request holding.Request) (*authv3.C
 	}
 	request.Proxy = at
 	request.Fleet = model.Fleet(stream.Fleet())
-	waiter, done, workload, result := s.enqueue(request, stream)
+	queued, result := s.enqueue(request, stream)
 	if result != nil {
 		s.metrics.count(*result, 0)
 		return response(*result, false), nil
 	}
-	defer s.remove(waiter)
-	timeout := time.NewTimer(timeoutOf(workload, request))
+	defer s.remove(queued.waiter)
+	end := s.traceWait(ctx, request, queued, start)
+	answer, traced, err := s.await(ctx, request, queued, start)
+	end(traced)
+	return answer, err
+}
+
+// await waits for the outcome of a queued request. It returns the response, and the Result for the trace.
+func (s *Server) await(
+	ctx context.Context, request holding.Request, queued queuedCall, start time.Time,
+) (*authv3.CheckResponse, Result, error) {
+	hasFailover := queued.workload.HasFailover
+	timeout := time.NewTimer(timeoutOf(queued.workload, request))
 	defer timeout.Stop()
-	result = &outcome{}
+	var result outcome
 	select {
-	case *result = <-done:
+	case result = <-queued.done:
 	case <-timeout.C:
-		s.expire(request.Cluster, workload.HasFailover)
-		return expired(workload.HasFailover)
+		s.expire(request.Cluster, hasFailover)
+		answer, err := expired(hasFailover)
+		return answer, Result{Outcome: expiredOutcome(hasFailover)}, err
 	case <-ctx.Done():
 		s.metrics.cancel()
-		return nil, status.FromContextError(ctx.Err()).Err()
+		return nil, Result{Outcome: outcomeCanceled}, status.FromContextError(ctx.Err()).Err()
 	case <-s.closed:
-		return nil, errStopping()
+		return nil, Result{Outcome: outcomeStopping}, errStopping()
 	}
 	if result.isMoved {
-		return nil, errMoved()
+		return nil, Result{Outcome: outcomeMoved}, errMoved()
 	}
-	s.metrics.count(*result, time.Since(start))
-	return response(*result, true), nil
+	return response(result, true), result.traced(s.metrics.count(result, time.Since(start))), nil
 }
 
 // timeoutOf returns how long a request waits.
@@ -228,60 +250,66 @@ func timeoutOf(workload holding.Workload, request holding.Request) time.Duration
 	return workload.Timeout
 }
 
-// enqueue queues a request, or returns its outcome. done receives the outcome of a queued request.
-func (s *Server) enqueue(
-	request holding.Request, stream Stream,
-) (waiter holding.Waiter, done chan outcome, workload holding.Workload, result *outcome) {
+// queuedCall is a call of a queued request. done receives its outcome, and reason is why it waits.
+type queuedCall struct {
+	waiter   holding.Waiter
+	done     chan outcome
+	workload holding.Workload
+	reason   WaitReason
+}
+
+// enqueue queues a request, or returns its outcome.
+func (s *Server) enqueue(request holding.Request, stream Stream) (queued queuedCall, result *outcome) {
 	isServed := stream.Serves(request.Cluster)
 	s.mu.Lock()
 	hadWaiter := s.queue.HasWaiter(request.Proxy, request.Cluster)
-	waiter, done, workload, result = s.enqueueUnless(isServed, hadWaiter, request)
+	queued, result = s.enqueueUnless(isServed, hadWaiter, request)
 	s.mu.Unlock()
 	// An ACK before the request was queued has released nothing. Any later ACK releases it.
 	if !isServed && !hadWaiter && stream.Serves(request.Cluster) {
-		s.release(request.Proxy)
+		s.release(request.Proxy, CauseAcknowledged)
 	}
-	return waiter, done, workload, result
+	return queued, result
 }
 
 // enqueueUnless is enqueue for a proxy that serves the request's cluster, or does not, and that has queued requests for
 // it, or has none. The caller holds the lock.
 func (s *Server) enqueueUnless(
 	isServed, hadWaiter bool, request holding.Request,
-) (waiter holding.Waiter, done chan outcome, workload holding.Workload, result *outcome) {
+) (queued queuedCall, result *outcome) {
 	before := s.queue.Workloads()
 	waiter, workload, decision := s.queue.Enqueue(request)
 	switch {
 	case (decision == holding.Page || decision == holding.Placeholder) && isServed:
-		return 0, nil, holding.Workload{}, &outcome{isReleased: true}
+		return queuedCall{}, &outcome{isReleased: true}
 	case decision == holding.Page:
-		return 0, nil, holding.Workload{}, &outcome{decision: s.viewPage(request, *workload.Page), page: *workload.Page}
+		return queuedCall{}, &outcome{decision: s.viewPage(request, *workload.Page), page: *workload.Page}
 	case decision == holding.Placeholder:
 		if !workload.IsPaused {
 			s.wake(request, placeholderLifetime)
 		}
-		return 0, nil, holding.Workload{}, &outcome{
+		return queuedCall{}, &outcome{
 			decision: decision, placeholder: workload.Placeholder, accept: request.Accept,
 		}
 	case decision == holding.Full:
 		s.notifyOwner(request.Cluster, holding.Rejected)
-		return 0, nil, holding.Workload{}, &outcome{decision: decision}
+		return queuedCall{}, &outcome{decision: decision}
 	case decision != holding.Wait:
-		return 0, nil, holding.Workload{}, &outcome{decision: decision}
+		return queuedCall{}, &outcome{decision: decision}
 	case !hadWaiter && isServed:
 		s.queue.Remove(waiter)
-		return 0, nil, holding.Workload{}, &outcome{isReleased: true}
+		return queuedCall{}, &outcome{isReleased: true}
 	}
-	done = make(chan outcome, 1)
+	done := make(chan outcome, 1)
 	s.track(waiter, request.Cluster, before, done)
-	return waiter, done, workload, nil
+	return queuedCall{waiter, done, workload, s.waitReason(isServed, request.Cluster)}, nil
 }
 
 // track stores a queued call for a cluster, and reports a cold start if more workloads than before have queued requests.
 // The caller holds the lock.
 func (s *Server) track(waiter holding.Waiter, cluster string, before int, done chan outcome) {
 	workload, _ := s.queue.OwnerOf(cluster)
-	s.calls[waiter] = call{workload, done}
+	s.calls[waiter] = call{workload, cluster, done}
 	if s.queue.Workloads() > before {
 		s.unservedSince[workload] = time.Now()
 		close(s.changed)
@@ -324,6 +352,7 @@ func (s *Server) respond(waiter holding.Waiter, result outcome) {
 		return
 	}
 	if waiting.done != nil {
+		result.ready = s.ready[waiting.cluster]
 		waiting.done <- result
 	}
 	delete(s.calls, waiter)

@@ -72,11 +72,11 @@ func (s *Server) SetProxies(fleets map[model.Fleet][]model.Proxy) {
 }
 
 // EndpointsAcked is called when a proxy has ACKed endpoints. It releases the requests that wait for them.
-func (s *Server) EndpointsAcked(proxy netip.Addr) { s.release(proxy) }
+func (s *Server) EndpointsAcked(proxy netip.Addr) { s.release(proxy, CauseAcknowledged) }
 
 // release releases the requests of a proxy for the clusters that it serves, as many as its Pacer allows. It asks the
-// stream without the lock, because a busy session may not delay the requests of other proxies.
-func (s *Server) release(proxy netip.Addr) {
+// stream without the lock, because a busy session may not delay the requests of other proxies. cause is why.
+func (s *Server) release(proxy netip.Addr, cause Cause) {
 	s.mu.Lock()
 	stream, clusters := s.streamAt(proxy), s.queue.ClustersAt(proxy)
 	s.mu.Unlock()
@@ -86,7 +86,7 @@ func (s *Server) release(proxy netip.Addr) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.releaseServed(proxy, stream, served)
+	s.releaseServed(proxy, stream, served, cause)
 }
 
 // streamAt returns the latest stream from an address, nil for none. The caller holds the lock.
@@ -99,7 +99,7 @@ func (s *Server) streamAt(proxy netip.Addr) Stream {
 
 // releaseServed is release for the clusters that a proxy serves on a stream, if that is still its latest one. The caller
 // holds the lock.
-func (s *Server) releaseServed(proxy netip.Addr, stream Stream, served map[string]bool) {
+func (s *Server) releaseServed(proxy netip.Addr, stream Stream, served map[string]bool, cause Cause) {
 	pacer := s.pacers[proxy]
 	if pacer == nil {
 		pacer = new(proxyPacer)
@@ -107,7 +107,7 @@ func (s *Server) releaseServed(proxy netip.Addr, stream Stream, served map[strin
 	if latest := s.streamAt(proxy); stream != nil && latest != nil && latest.Number() == stream.Number() {
 		released := s.queue.Release(proxy, func(cluster string) bool { return served[cluster] }, pacer.Available())
 		for _, waiter := range released {
-			s.respond(waiter, outcome{isReleased: true})
+			s.respond(waiter, outcome{isReleased: true, cause: cause})
 		}
 		pacer.Take(len(released))
 	}
@@ -126,7 +126,7 @@ func (s *Server) refill(proxy netip.Addr, pacer *proxyPacer) {
 	pacer.due = nil
 	pacer.Refill()
 	s.mu.Unlock()
-	s.release(proxy)
+	s.release(proxy, CausePace)
 }
 
 // latestStream returns the latest stream of the proxy with an address and the address of that stream, nil for none. The

@@ -1,0 +1,64 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/server"
+)
+
+// TestLogLevel: connections to the loopback address read and change the level. Others may not, even by a proxy of the
+// same Pod.
+func TestLogLevel(t *testing.T) {
+	t.Parallel()
+	const loopback, pod = "127.0.0.1:2223", "10.0.0.7:2223"
+	for name, test := range map[string]struct {
+		method, body, local, remote string
+		wantCode                    int
+		wantText                    string
+		wantLevel                   slog.Level
+	}{
+		"read":                      {"GET", "", loopback, "127.0.0.1:40000", 200, "INFO\n", slog.LevelInfo},
+		"change":                    {"PUT", "debug", loopback, "127.0.0.1:40000", 200, "DEBUG\n", slog.LevelDebug},
+		"change by IPv6":            {"PUT", "ERROR", "[::1]:2223", "[::1]:40000", 200, "ERROR\n", slog.LevelError},
+		"another Pod":               {"PUT", "debug", pod, "10.0.0.8:40000", 403, "port-forward", slog.LevelInfo},
+		"a sidecar of the same Pod": {"PUT", "debug", pod, "127.0.0.6:40000", 403, "port-forward", slog.LevelInfo},
+		"no level":                  {"PUT", "loud", loopback, "127.0.0.1:40000", 400, `"loud"`, slog.LevelInfo},
+		"a long level":              {"PUT", strings.Repeat("x", 100), loopback, "127.0.0.1:40000", 400, "too large", slog.LevelInfo},
+		"another method":            {"POST", "debug", loopback, "127.0.0.1:40000", 405, "GET or PUT", slog.LevelInfo},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var logs bytes.Buffer
+			logger, level, err := server.NewLogger(&logs, server.FormatJSON, "info")
+			if err != nil {
+				t.Fatal(err)
+			}
+			local, err := net.ResolveTCPAddr("tcp", test.local)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request := httptest.NewRequestWithContext(context.WithValue(t.Context(), http.LocalAddrContextKey, local),
+				test.method, server.LogLevelPath, strings.NewReader(test.body))
+			request.RemoteAddr = test.remote
+			recorder := httptest.NewRecorder()
+			server.LogLevel{Level: level, Logger: logger}.ServeHTTP(recorder, request)
+			if recorder.Code != test.wantCode || !strings.Contains(recorder.Body.String(), test.wantText) {
+				t.Errorf("%d %q, want %d with %q", recorder.Code, recorder.Body, test.wantCode, test.wantText)
+			}
+			if level.Level() != test.wantLevel {
+				t.Errorf("level %v, want %v", level, test.wantLevel)
+			}
+			logger.Debug("a detail")
+			if hasDetail := strings.Contains(logs.String(), "a detail"); hasDetail != (test.wantLevel == slog.LevelDebug) {
+				t.Errorf("logs:\n%s", logs.String())
+			}
+		})
+	}
+}
