@@ -237,8 +237,8 @@ func withRecord(t *testing.T, object, record string) string {
 	})
 }
 
-// reports applies all changes, and compares the beginning of the condition.
-func (w *fixture) reports(t *testing.T, says string) {
+// isReported applies all changes, and compares the beginning of the condition.
+func (w *fixture) isReported(t *testing.T, says string) {
 	t.Helper()
 	condition := w.converge(t).Conditions["shop"]
 	if got := condition.Reason + ": " + condition.Message; !strings.HasPrefix(got, says) {
@@ -252,22 +252,22 @@ func TestEditPortWhileWired(t *testing.T) {
 	w := newFixture(t, openShift(`to: {name: shop, weight: 1}, alternateBackends: [{name: other}], port: {targetPort: 80}`))
 	w.Services["shop"] = service("", corev1.ServicePort{Name: "web", Port: 80, TargetPort: intstr.FromInt32(80)})
 	w.Targets = []autowire.Target{target("shop", "shop.test")}
-	w.reports(t, "Wired: Route web, shop.test/")
+	w.isReported(t, "Wired: Route web, shop.test/")
 	write := func(port any) {
 		w.stored[0] = edited(t, w.stored[0], func(object map[string]any) {
 			object["spec"].(map[string]any)["port"] = map[string]any{"targetPort": port}
 		})
 	}
 	write("web") // a user has renamed it
-	w.reports(t, "Wired: Route web, shop.test/")
+	w.isReported(t, "Wired: Route web, shop.test/")
 	if !strings.Contains(w.stored[0], `"port":{"targetPort":"http"}`) {
 		t.Errorf("the port is not that of the proxies:\n%s", asYAML(t, w.stored[0]))
 	}
 	w.isOriginal(t, openShift(`to: {name: shop, weight: 1}, alternateBackends: [{name: other}], port: {targetPort: web}`))
 	write("web") // a tool restores it, and ignores the names
-	w.reports(t, "Wired: Route web, shop.test/")
+	w.isReported(t, "Wired: Route web, shop.test/")
 	write("web")
-	w.reports(t, "BackendRevertedByOther: Route web, shop.test/: an unknown field manager has restored it; the agent retries later")
+	w.isReported(t, "BackendRevertedByOther: Route web, shop.test/: an unknown field manager has restored it; the agent retries later")
 	want := openShift(`to: {name: shop, weight: 1}, alternateBackends: [{name: other}], port: {targetPort: web}`)
 	got := edited(t, w.stored[0], func(object map[string]any) { delete(object["metadata"].(map[string]any), "annotations") })
 	if diff := cmp.Diff(asYAML(t, canonicalJSON(t, want)), asYAML(t, got)); diff != "" {
@@ -281,11 +281,11 @@ func TestRestoredNamesOfRoute(t *testing.T) {
 	original := openShift(`to: {name: shop}, port: {targetPort: 80}`)
 	w := newFixture(t, original)
 	w.Targets = []autowire.Target{target("shop", "shop.test")}
-	w.reports(t, "Wired: Route web, shop.test/")
+	w.isReported(t, "Wired: Route web, shop.test/")
 	w.stored[0] = edited(t, w.stored[0], func(object map[string]any) {
 		object["spec"].(map[string]any)["to"] = map[string]any{"name": "shop"}
 	})
-	w.reports(t, "Wired: Route web, shop.test/")
+	w.isReported(t, "Wired: Route web, shop.test/")
 	if text := w.unwired(t)[0]; !strings.Contains(text, `"port":{"targetPort":80},"to":{"name":"shop"}`) {
 		t.Errorf("unwired:\n%s", asYAML(t, text))
 	}
@@ -302,7 +302,7 @@ func TestSwitchBackendsOfRoute(t *testing.T) {
 			of := target("shop", "shop.test")
 			of.Service = name
 			w.Targets = []autowire.Target{of}
-			w.reports(t, "Wired: Route web, shop.test/")
+			w.isReported(t, "Wired: Route web, shop.test/")
 			if !strings.Contains(w.stored[0], `"targetPort":"http"`) {
 				t.Errorf("the port is not that of the proxies:\n%s", asYAML(t, w.stored[0]))
 			}
