@@ -342,7 +342,7 @@ func TestTLSOfRoute(t *testing.T) {
 func TestAffinityOfRoute(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ annotations, settings string }{
-		"a cookie by default":    {``, byCookie},
+		"a cookie by default":    {`team: a`, byCookie},
 		"no cookie":              {`haproxy.router.openshift.io/disable_cookies: "true"`, ``},
 		"no cookie, by a number": {`haproxy.router.openshift.io/disable_cookies: "1"`, ``},
 		"a cookie":               {`haproxy.router.openshift.io/disable_cookies: "no"`, byCookie},
@@ -384,7 +384,8 @@ func TestRolloutsOfRoute(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(text), &made); err != nil {
 				t.Fatal(err)
 			}
-			original := openShift(routeTo)
+			original := strings.Replace(openShift(routeTo), "name: web,",
+				`name: web, annotations: {haproxy.router.openshift.io/disable_cookies: "true"},`, 1)
 			w := newFixture(t, original)
 			w.Targets = []autowire.Target{target("shop", "shop.test")}
 			w.converge(t)
