@@ -425,3 +425,35 @@ func TestIngressOfOpenShift(t *testing.T) {
 	w.expect(t, `RequestMismatch: Ingress web, shop.test/api: annotation haproxy.router.openshift.io/rewrite-target: "/x" makes the `+
 		"proxies receive requests for shop.test/x")
 }
+
+// TestTrimRoute keeps of the metadata what a plan reads. The private key of a Route is not even decoded.
+func TestTrimRoute(t *testing.T) {
+	t.Parallel()
+	var object apis.Route
+	if err := yaml.Unmarshal([]byte(strings.Replace(shopOpenShift, "name: web,", `name: web, labels: {a: b}, finalizers: [c],
+		ownerReferences: [{kind: Shop, name: a}, {kind: Ingress, name: b, controller: true}],`, 1)), &object); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // client-go may trim an object again
+		autowire.NewTrimmer().Route(&object)
+	}
+	text := canonicalJSON(t, asText(t, object))
+	want := canonicalJSON(t, `{apiVersion: route.openshift.io/v1, kind: Route, metadata: {name: web, namespace: team, annotations: {
+		haproxy.router.openshift.io/timeout: ""}, ownerReferences: [{apiVersion: "", kind: Ingress, name: b, uid: "", controller: true}]},
+		spec: {host: shop.test, path: /api, wildcardPolicy: None, to: {kind: Service, name: shop}, alternateBackends: [{kind: Service,
+		name: other}], port: {targetPort: 80, future: field}, tls: {termination: edge}, httpHeaders: {actions: {request: [{name: X-Team,
+		action: {set: {value: a}}}]}}}, status: {ingress: [{host: shop.test}]}}`)
+	if diff := cmp.Diff(asYAML(t, want), asYAML(t, text)); diff != "" {
+		t.Errorf("trimmed (-want +got):\n%s", diff)
+	}
+}
+
+// asText returns a value as YAML.
+func asText(t *testing.T, value any) string {
+	t.Helper()
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
