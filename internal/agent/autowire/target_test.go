@@ -18,7 +18,7 @@ import (
 func TestTargetOf(t *testing.T) {
 	t.Parallel()
 	const made = `labels: {app.kubernetes.io/managed-by: kedify-http-agent}`
-	const all, ingress, route = "ingress httproute virtualservice", "ingress", "httproute"
+	const all, ingress, route = "ingress httproute virtualservice route", "ingress", "httproute"
 	const settings = `, annotations: {http.kedify.io/autowire-settings: '` + inH2C + `'}`
 	report := func(ready, acked int, settings string) string {
 		return fmt.Sprintf(`{dataPlane: {proxies: {ready: %d, acked: %d}, autowireSettings: %q}}`, ready, acked, settings)
