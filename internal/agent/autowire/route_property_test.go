@@ -64,7 +64,7 @@ func (m maker) openShiftRoute(name string) map[string]any {
 func (m maker) editOpenShiftRoute(route map[string]any) {
 	spec := route["spec"].(map[string]any)
 	alternates, _ := spec["alternateBackends"].([]any)
-	switch m.IntN(7) {
+	switch m.IntN(8) {
 	case 0: // one comes
 		spec["alternateBackends"] = append([]any{m.routeTarget()}, alternates...)
 	case 1: // one goes
@@ -79,7 +79,9 @@ func (m maker) editOpenShiftRoute(route map[string]any) {
 		spec["host"], spec["path"] = m.one("a.test", "b.test"), m.one("/", "/api")
 	case 5: // another Service
 		spec["to"] = m.routeTarget()
-	case 6: // another weight
+	case 6: // another port, and not that of the proxies, with which nobody could tell who has written it
+		spec["port"] = map[string]any{"targetPort": m.one("web", "admin", "81")}
+	case 7: // another weight
 		spec["to"].(map[string]any)["weight"] = m.IntN(257)
 	}
 }
