@@ -79,7 +79,7 @@ func (m maker) editOpenShiftRoute(route map[string]any) {
 		spec["host"], spec["path"] = m.one("a.test", "b.test"), m.one("/", "/api")
 	case 5: // another Service
 		spec["to"] = m.routeTarget()
-	case 6: // another port, and not that of the proxies, with which nobody could tell who has written it
+	case 6: // another port, but not that of the proxies: the agent regards it as its own
 		spec["port"] = map[string]any{"targetPort": m.one("web", "admin", "81")}
 	case 7: // another weight
 		spec["to"].(map[string]any)["weight"] = m.IntN(257)
