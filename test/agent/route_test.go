@@ -180,6 +180,49 @@ func TestRestoredRoute(t *testing.T) {
 	awaitRoute(t, team, true) // after the cool-down
 }
 
+// TestAppliedAlternateBackend applies the original of a Route whose alternate backend is wired. Server-side apply keeps
+// both backends, of which the agent removes its own.
+func TestAppliedAlternateBackend(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "openshift-applied")
+	original, err := yaml.YAMLToJSON([]byte(strings.NewReplacer("name: shop", "name: cart", "name: cart", "name: shop").
+		Replace(openShiftRoute())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	applyAll := func() {
+		err := shared.admin.Patch(types.ApplyPatchType).AbsPath(routeOf(team)).Param("fieldManager", "argocd-controller").
+			Param("force", "true").Body(original).Do(t.Context()).Error()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	isTargets := func(want string) {
+		t.Helper()
+		seen := ""
+		await.Described(t, "backends "+want, func() bool {
+			found := web{}
+			if get(t, routeOf(team), &found) {
+				seen = found.targets()
+			}
+			return seen == want
+		}, func() string { return seen })
+	}
+	apply(t, team, append(servicesOfRoute(), shop(simple))...)
+	applyAll()
+	proxies(t, team, true)
+	programmed(t, team, "shop")
+	isTargets("cart, kedify-proxy, kiosk at http")
+	applyAll()
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
+	isTargets("cart, kiosk, kedify-proxy at http")
+	applyAll()
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonBackendRevertedByOther)
+	remove(t, scaledObject(team, "shop"))
+	isTargets("cart, kiosk, shop at 8000")
+	awaitGone(t, team, "shop")
+}
+
 // TestHostOfRoute has a Route whose host a router reports in the status. Its generation stays, as that of every Route of
 // OpenShift's API server.
 func TestHostOfRoute(t *testing.T) {

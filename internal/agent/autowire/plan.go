@@ -156,6 +156,9 @@ func (p *objectPlan) plan() (Change, error) {
 		return Change{}, nil
 	}
 	state := coolDownOf(p.object.meta)
+	if at := p.leftover(); at >= 0 {
+		return p.removeLeftover(at, state)
+	}
 	switch {
 	case p.isRestored:
 		state = state.afterRestore(lastSpecManager(p.object.meta), p.Now)

@@ -10,6 +10,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
@@ -37,16 +38,19 @@ func FromRoute(route *apis.Route, routings ...Routing) Object {
 		object.router = fmt.Sprintf("OpenShift has created it for Ingress %s and would revert changes; it follows the "+
 			"Ingress, which trafficAutowire: ingress wires", owner.Name)
 	}
-	object.addTarget("/spec/to", &route.Spec.To)
+	object.addTarget(primaryTarget, &route.Spec.To)
 	for i := range route.Spec.AlternateBackends {
 		object.addTarget(fmt.Sprintf("/spec/alternateBackends/%d", i), &route.Spec.AlternateBackends[i])
 	}
 	return object
 }
 
+// primaryTarget is the pointer of the primary backend of a Route.
+const primaryTarget = "/spec/to"
+
 // isRoutePointer reports whether the pointer of a backend is one in a Route.
 func isRoutePointer(pointer string) bool {
-	return pointer == "/spec/to" || strings.HasPrefix(pointer, "/spec/alternateBackends/")
+	return pointer == primaryTarget || strings.HasPrefix(pointer, "/spec/alternateBackends/")
 }
 
 // addTarget adds a backend of a Route, unless it is no Service. Its port is set by setRoutePorts.
@@ -182,4 +186,40 @@ func (p *objectPlan) kindBlocker(originals []backend, at int, to *backend) (reas
 	default:
 		return "", ""
 	}
+}
+
+// leftover returns the index of the alternate backend that the agent pointed at the proxies, if someone has added the
+// original one next to it, or -1. Server-side apply does so: it identifies alternate backends by their names.
+func (p *objectPlan) leftover() int {
+	for i, original := range p.originals {
+		if p.object.route == nil || p.object.backends[i].pointer == primaryTarget {
+			continue
+		}
+		for k := range p.object.backends {
+			other := &p.object.backends[k]
+			if k != i && other.pointer != primaryTarget && other.service.Name == original.service.Name {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// removeLeftover returns the write that removes a leftover. It counts as a restored backend. The next plan wires the
+// Route again, unless others have restored it too often.
+func (p *objectPlan) removeLeftover(at int, state coolDown) (Change, error) {
+	state = state.afterRestore(lastSpecManager(p.object.meta), p.Now)
+	text, err := state.encode()
+	if err != nil {
+		return Change{}, err
+	}
+	change := Change{restores: true, Patch: p.annotate(
+		httpv1alpha1.AnnotationAutowireUndo, "", httpv1alpha1.AnnotationAutowireHold, text)}
+	change.Patch = append(change.Patch, p.replacePort(nil)...)
+	change.Patch = append(change.Patch, desired.Operation{Op: "remove", Path: p.object.backends[at].pointer})
+	change.describe(nil, nil, state, true)
+	original := p.originals[at]
+	p.recordOutcome(p.targetsOf(&original), &p.object.backends[at], httpv1alpha1.ReasonBackendRevertedByOther,
+		state.By+" has restored it; the agent retries later")
+	return change, nil
 }

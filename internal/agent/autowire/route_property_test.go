@@ -2,6 +2,7 @@ package autowire_test
 
 import (
 	"slices"
+	"strconv"
 )
 
 // routeTarget returns a weighted backend of a Route.
@@ -46,8 +47,10 @@ func (m maker) openShiftRoute(name string) map[string]any {
 		spec["path"] = path
 	}
 	var alternates []any
-	for range max(0, m.IntN(6)-2) {
+	names := []string{"shop", "cart", "other"} // each one once, as the schema requires
+	for i, at := range m.Perm(len(names))[:max(0, m.IntN(6)-2)] {
 		alternates = append(alternates, m.routeTarget())
+		alternates[i].(map[string]any)["name"] = names[at]
 	}
 	if alternates != nil {
 		spec["alternateBackends"] = alternates
@@ -66,7 +69,9 @@ func (m maker) editOpenShiftRoute(route map[string]any) {
 	alternates, _ := spec["alternateBackends"].([]any)
 	switch m.IntN(8) {
 	case 0: // one comes
-		spec["alternateBackends"] = append([]any{m.routeTarget()}, alternates...)
+		added := m.routeTarget()
+		added["name"] = "extra" + strconv.FormatUint(m.Uint64(), 10)
+		spec["alternateBackends"] = append([]any{added}, alternates...)
 	case 1: // one goes
 		if len(alternates) > 0 {
 			spec["alternateBackends"] = alternates[1:]

@@ -291,6 +291,43 @@ func TestRestoredNamesOfRoute(t *testing.T) {
 	}
 }
 
+// TestAppliedAlternateBackend has a tool that restores an alternate backend by server-side apply, which adds it next to the
+// one of the agent.
+func TestAppliedAlternateBackend(t *testing.T) {
+	t.Parallel()
+	original := openShift(`to: {name: other}, alternateBackends: [{kind: Service, name: shop, weight: 10}], port: {targetPort: 80}`)
+	w := newFixture(t, original)
+	w.Targets = []autowire.Target{target("shop", "shop.test")}
+	w.isReported(t, "Wired: Route web, shop.test/")
+	apply := func() {
+		w.stored[0] = edited(t, w.stored[0], func(object map[string]any) {
+			spec := object["spec"].(map[string]any)
+			shop := map[string]any{"kind": "Service", "name": "shop", "weight": 10}
+			spec["alternateBackends"] = append([]any{shop}, spec["alternateBackends"].([]any)...)
+			spec["port"] = map[string]any{"targetPort": 80}
+		})
+	}
+	withoutAnnotations := func() string {
+		return edited(t, w.stored[0], func(object map[string]any) { delete(object["metadata"].(map[string]any), "annotations") })
+	}
+	apply()
+	found := w.plan(t)
+	if condition := found.Conditions["shop"]; condition.Reason != "BackendRevertedByOther" || len(found.Changes) != 1 {
+		t.Fatalf("plan %+v", found)
+	}
+	w.write(t, found.Changes[0])
+	if diff := cmp.Diff(asYAML(t, canonicalJSON(t, original)), asYAML(t, withoutAnnotations())); diff != "" {
+		t.Errorf("after the first write (-want +got):\n%s", diff)
+	}
+	w.isReported(t, "Wired: Route web, shop.test/")
+	apply()
+	w.write(t, w.plan(t).Changes[0])
+	w.isReported(t, "BackendRevertedByOther: Route web, shop.test/: an unknown field manager has restored it; the agent retries later")
+	if diff := cmp.Diff(asYAML(t, canonicalJSON(t, original)), asYAML(t, withoutAnnotations())); diff != "" {
+		t.Errorf("in the cool-down (-want +got):\n%s", diff)
+	}
+}
+
 // TestSwitchBackendsOfRoute has two triggers one after the other, each for one backend of a Route.
 func TestSwitchBackendsOfRoute(t *testing.T) {
 	t.Parallel()
