@@ -32,6 +32,9 @@ func TestSamples(t *testing.T) {
 				checkSampleObject(t, team, object)
 			}
 			slice(t, team)
+			for _, object := range sample.Objects {
+				followFallback(t, team, object)
+			}
 			for _, object := range sample.Objects { // a backend of several objects waits for all of them
 				acknowledged(t, team, object.Name, "")
 			}
@@ -107,6 +110,20 @@ func checkSampleProblems(t *testing.T, namespace string, object *httpv1alpha1.HT
 			})
 		})
 	}
+}
+
+// followFallback gives the fallback Service of an HTTPScaledObject an EndpointSlice, and waits until the object forwards
+// to it.
+func followFallback(t *testing.T, namespace string, want samples.Object) {
+	t.Helper()
+	fallback := want.Annotations[httpv1alpha1.AnnotationFallbackService]
+	if fallback == "" {
+		return
+	}
+	endpointsOf(t, namespace, fallback, application)
+	awaitObject(t, namespace, want.Name, "forwards to "+fallback, func(object *httpv1alpha1.HTTPScaledObject) bool {
+		return object.Spec.ScaleTargetRef.Service == fallback
+	})
 }
 
 // awaitSampleWiring acknowledges the settings of an HTTPScaledObject as the interceptor does, and waits for the reason of

@@ -142,6 +142,32 @@ func TestClientService(t *testing.T) {
 	await.True(t, "the fallback Service is deleted", func() bool { return !get(t, serviceAt(team, "shop-fallback"), &web{}) })
 }
 
+// TestClientServiceWithoutSelector gives a Service the selector of its fallback Service as soon as no one else maintains its
+// endpoints, takes it over, and lets it keep the selector.
+func TestClientServiceWithoutSelector(t *testing.T) {
+	t.Parallel()
+	team := namespace(t, "no-selector")
+	apply(t, team, strings.Replace(clientService, "selector: {app: shop}, ", "", 1))
+	apply(t, team, `{apiVersion: v1, kind: Service, metadata: {name: shop-direct}, spec: {selector: {app: shop}, ports: [
+		{name: http, port: 80, targetPort: 8000}, {name: alternative, port: 8000}]}}`)
+	endpointsOf(t, team, "shop", application)
+	endpointsOf(t, team, "shop-direct", application)
+	apply(t, team, shop(`{hosts: "*", port: "80", service: shop, fallbackService: shop-direct, trafficAutowire: service}`))
+	awaitParts(t, team, len(proxyParts))
+	slice(t, team)
+	awaitForwards(t, team, "shop-direct")
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonUnsupportedSetting)
+	remove(t, "/apis/discovery.k8s.io/v1/namespaces/"+team+"/endpointslices/shop")
+	before := awaitClients(t, team, "shop")
+	awaitUnmanaged(t, team)
+	programmed(t, team, "shop")
+	awaitClients(t, team, "kedify-proxy")
+	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
+	remove(t, scaledObject(team, "shop"))
+	areOriginal(t, []web{before}, []web{awaitClients(t, team, "shop")})
+	awaitUnmanaged(t, team)
+}
+
 // awaitUnmanaged waits until the agent manages no field of Service shop.
 func awaitUnmanaged(t *testing.T, namespace string) {
 	t.Helper()
@@ -245,7 +271,7 @@ func TestAdmissionOfServices(t *testing.T) {
 	t.Parallel()
 	team := namespace(t, "admission-services")
 	apply(t, team, clientService, `{apiVersion: v1, kind: Service, metadata: {name: taken, annotations: {http.kedify.io/autowire-undo: "[]"}}, spec: {
-		selector: {app: kedify-proxy}, ports: [{port: 80}]}}`)
+		selector: {app: kedify-proxy}, ports: [{port: 80}]}}`, `{apiVersion: v1, kind: Service, metadata: {name: unselected}, spec: {ports: [{port: 80}]}}`)
 	own := `labels: {app.kubernetes.io/managed-by: kedify-http-agent}`
 	for name, test := range map[string]struct{ name, object, want string }{
 		"a fallback Service":     {"shop-fallback", `{metadata: {` + own + `}, spec: {selector: {app: shop}, ports: [{port: 80}]}}`, ""},
@@ -254,7 +280,9 @@ func TestAdmissionOfServices(t *testing.T) {
 		"an external address":    {"public", `{metadata: {` + own + `}, spec: {externalIPs: [192.0.2.1], selector: {app: shop}, ports: [{port: 80}]}}`, "of type ClusterIP with a selector"},
 		"no selector":            {"none", `{metadata: {` + own + `}, spec: {ports: [{port: 80}]}}`, "of type ClusterIP with a selector"},
 		"an adopted one":         {"shop", `{metadata: {` + own + `}}`, "may only create and delete Services with label"},
-		"other Pods":             {"shop", `{spec: {selector: {app: other}}}`, "may let a Service select the proxies"},
+		"other Pods":             {"shop", `{spec: {selector: {app: other}}}`, "let a Service select the proxies"},
+		"a selector, added":      {"unselected", `{spec: {selector: {app: shop}}}`, ""},
+		"a selector, removed":    {"shop", `{spec: {selector: null}}`, "may give a selector to a Service without one, let a Service select"},
 		"another type":           {"shop", `{spec: {type: NodePort, loadBalancerSourceRanges: null}}`, "may change the selector of a Service, and the targets of its ports"},
 		"an address":             {"shop", `{spec: {externalIPs: [192.0.2.1]}}`, "may change the selector of a Service, and the targets of its ports"},
 		"one more port":          {"shop", `{spec: {ports: [{name: more, port: 90}]}}`, "may change the selector of a Service, and the targets of its ports"},

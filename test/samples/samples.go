@@ -40,13 +40,9 @@ type Object struct {
 // wired is the reason of an object whose backends point at the proxies.
 const wired = "Wired"
 
-const (
-	// unsupported is the reason of an object whose Service has no selector.
-	unsupported = "UnsupportedSetting"
-	// needsSelector is the part of a row about such Services.
-	needsSelector = "the Service has no selector, so the agent does not take it over: give it the one of the fallback " +
-		"Service ([from Kedify](../how-to/autowire-services.md#from-kedify))"
-)
+// selected is the part of a row about Services without a selector.
+const selected = ". The agent gives the Service [the selector of the fallback Service](../how-to/autowire-services.md#from-kedify), " +
+	"and takes it over"
 
 // All returns all samples, in the order of the repository.
 func All() []Sample {
@@ -74,8 +70,7 @@ func folders() []Sample {
 		{
 			Name: "samples/chain-scaling", File: "chain-scaling.yaml",
 			Happens: "an object for each of the four applications; the other trigger, `kubernetes-workload`, stays as it is. " +
-				"`loadbalancing: eds` is what the proxies do",
-			Refused: needsSelector,
+				"`loadbalancing: eds` is what the proxies do" + selected,
 			Objects: []Object{
 				chained("frontend"), chained("backend-a"), chained("backend-b"), chained("backend-c"),
 			},
@@ -159,7 +154,7 @@ const (
 // chained returns the object of an application of chain-scaling.
 func chained(name string) Object {
 	return Object{
-		Name: name, ScaledObject: name, Wiring: unsupported,
+		Name: name, ScaledObject: name, Wiring: wired,
 		Spec: `{hosts: [` + name + `], scaleTargetRef: {service: ` + name + `, port: 8080}}`,
 		Annotations: map[string]string{
 			"http.kedify.io/traffic-autowire": "service", "http.kedify.io/fallback-service": name + "-fallback",
@@ -289,7 +284,7 @@ func httpServers() []Sample {
 	const folder = "samples/http-server/config/"
 	internal := func(hosts, port string) Object {
 		return Object{
-			Name: "server-service", ScaledObject: "server-service", Wiring: unsupported,
+			Name: "server-service", ScaledObject: "server-service", Wiring: wired,
 			Spec: `{hosts: [` + hosts + `], scaleTargetRef: {service: server-service, ` + port + `}}`,
 			Annotations: map[string]string{
 				"http.kedify.io/traffic-autowire": "service", "http.kedify.io/fallback-service": "server-service-fallback",
@@ -297,7 +292,7 @@ func httpServers() []Sample {
 		}
 	}
 	named := internal("tls-demo.keda, server-service.default.svc.cluster.local", "port: 8443")
-	named.Annotations["http.kedify.io/tls-secret-name"] = "http-server-tls"
+	named.Annotations["http.kedify.io/tls-secret-name"], named.Wiring = "http-server-tls", "NoCertificate"
 	const ineffective = "has no effect unless scalingMetric is requestRate"
 	return []Sample{
 		{
@@ -321,16 +316,16 @@ func httpServers() []Sample {
 		},
 		{
 			Name: folder + "internal-service-autowiring.yaml", File: "http-server-internal.yaml",
-			Happens: "an object", Refused: needsSelector, Objects: []Object{internal("server-service.keda", "port: 8080")},
+			Happens: "an object" + selected, Objects: []Object{internal("server-service.keda", "port: 8080")},
 		},
 		{
 			Name: folder + "internal-service-autowiring-named-ports.yaml", File: "http-server-internal-named-port.yaml",
-			Happens: "an object with the port's name", Refused: needsSelector,
+			Happens: "an object with the port's name" + selected,
 			Objects: []Object{internal("server-service.keda", "portName: myport")},
 		},
 		{
 			Name: folder + "internal-service-autowiring-tls.yaml, …-tls-buggy.yaml", File: "http-server-internal-tls.yaml",
-			Happens: "an object with the certificate", Refused: needsSelector, Objects: []Object{named},
+			Happens: "an object with the certificate, for which the Service waits" + selected, Objects: []Object{named},
 		},
 		{
 			Name: "samples/websocket-server", File: "websocket-server.yaml",

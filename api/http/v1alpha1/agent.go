@@ -122,6 +122,8 @@ const (
 	ReasonWired = "Wired"
 	// ReasonUnwired is the reason of an Event: backends reference their original Services again.
 	ReasonUnwired = "Unwired"
+	// ReasonSelectorAdded is the reason of an Event: a Service without a selector has that of its fallback Service.
+	ReasonSelectorAdded = "SelectorAdded"
 	// ReasonNoMatchingBackend means that no Ingress, HTTPRoute, VirtualService or Route has a backend for the object, or
 	// that no client of its Service uses one of its hosts.
 	ReasonNoMatchingBackend = "NoMatchingBackend"

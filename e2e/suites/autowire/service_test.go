@@ -14,15 +14,16 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 )
 
-// clientService is the Service that clients call, of type LoadBalancer. The Rollout has two others.
-const clientService = "rollouts-demo"
+// clientService is the Service that clients call, of type LoadBalancer. The Rollout has two others. bareService has no
+// selector, like those of Kedify's users.
+const clientService, bareService = "rollouts-demo", "rollouts-demo-bare"
 
 // services is a cluster with the guide's objects, and a Pod that calls Service clientService.
 type services struct {
 	*environment
 
 	pod     testbed.ClientPod
-	address string // of clientService in the cluster
+	address string // of the Service in the cluster
 }
 
 // TestServices lets the agent take over the Service of an application under load: a canary, replaced proxies, killed
@@ -32,9 +33,7 @@ func TestServices(t *testing.T) {
 	original := s.spec(t)
 	s.step(t, "there is no ScaledObject yet", func() {})
 	s.step(t, "a ScaledObject comes, and the Service is taken over", func() {
-		s.applyScaledObject(t, "trafficAutowire: ingress", "trafficAutowire: service", `port: "80"`,
-			`port: "80"`+"\n        service: "+clientService)
-		s.awaitSelected(t, proxied)
+		s.takeOver(t, clientService)
 	})
 	s.step(t, "a canary at 20 %", func() {
 		s.setImage(t)
@@ -51,11 +50,27 @@ func TestServices(t *testing.T) {
 	})
 	s.step(t, "the user disables autowiring", func() {
 		s.autowire(t, "false")
-		s.awaitSelected(t, clientService)
+		s.awaitSelected(t, clientService, clientService)
 	})
 	if restored := s.spec(t); restored != original {
 		t.Errorf("spec of Service %s, restored: %s\noriginal: %s", clientService, restored, original)
 	}
+	s.address = s.ServiceAddress(t, bareService)
+	s.takeOver(t, bareService)
+	s.awaitAnswer(t, "yellow")
+	s.step(t, "a Service that had no selector", func() { s.restart(t, namespace, "deployment/kedify-proxy") })
+	s.step(t, "the user disables autowiring again", func() {
+		s.autowire(t, "false")
+		s.awaitSelected(t, bareService, clientService)
+	})
+}
+
+// takeOver applies the ScaledObject with a Service that clients call, and waits until the Service selects the proxies.
+func (s *services) takeOver(t *testing.T, service string) {
+	t.Helper()
+	s.applyScaledObject(t, "trafficAutowire: ingress", "trafficAutowire: service", `port: "80"`,
+		`port: "80"`+"\n        service: "+service)
+	s.awaitSelected(t, service, proxied)
 }
 
 // launchServices starts a cluster with the guide's objects, without the ScaledObject, and waits until the application
@@ -79,17 +94,23 @@ func launchServices(t *testing.T) *services {
 	s.Do(t, "apply", "-f", filepath.Join(repo, "e2e", "suites", "autowire", "service.yaml"))
 	s.Do(t, "wait", "rollout/rollouts-demo", "--for=jsonpath={.status.phase}=Healthy")
 	s.pod, s.address = s.StartClientPod(t, node, "client"), s.ServiceAddress(t, clientService)
-	s.until(t, "an answer through Service "+clientService, "blue", func() string {
-		color, err := load.Probe(t.Context(), s.target())
-		if err != nil {
-			return err.Error()
-		}
-		return color
-	})
+	s.awaitAnswer(t, "blue")
 	return s
 }
 
-// target returns the configuration of requests to Service clientService, from a Pod.
+// awaitAnswer waits until the application responds with a color.
+func (s *services) awaitAnswer(t *testing.T, color string) {
+	t.Helper()
+	s.until(t, "an answer through a Service", color, func() string {
+		answer, err := load.Probe(t.Context(), s.target())
+		if err != nil {
+			return err.Error()
+		}
+		return answer
+	})
+}
+
+// target returns the configuration of requests to a Service, from a Pod.
 func (s *services) target() load.Config {
 	return load.Config{
 		Address: s.address, Dial: s.pod.DialContext, Host: host, Path: "/color", Rate: float64(s.rate),
@@ -117,10 +138,10 @@ func (s *services) step(t *testing.T, name string, change func()) {
 	}
 }
 
-// awaitSelected waits until Service clientService selects Pods by a value of its label app.
-func (s *services) awaitSelected(t *testing.T, value string) {
+// awaitSelected waits until a Service selects Pods by a value of its label app.
+func (s *services) awaitSelected(t *testing.T, service, value string) {
 	t.Helper()
-	s.Do(t, "wait", "service/"+clientService, "--for=jsonpath={.spec.selector.app}="+value)
+	s.Do(t, "wait", "service/"+service, "--for=jsonpath={.spec.selector.app}="+value)
 }
 
 // spec returns the spec of Service clientService.

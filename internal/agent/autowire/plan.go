@@ -40,6 +40,9 @@ type Namespace struct {
 	HasProxy, HasTLSProxy, HasHTTP2Proxy bool
 	// ProxyLabels are labels that all Pods of the proxies have, and NextProxyLabels those that they get. See Proxies.Labels.
 	ProxyLabels, NextProxyLabels map[string]string
+	// OtherEndpoints describes, for Services of ServicesWithoutSelector by name, an EndpointSlice that Kubernetes does not
+	// maintain, for messages. A Service without such a slice is missing.
+	OtherEndpoints map[string]string
 	// ServiceErrors are the API server's errors for Plan.Services, by name.
 	ServiceErrors map[string]string
 	// Name is the namespace's name. Shared is the state of the shared fleet.
@@ -154,6 +157,9 @@ func (p *objectPlan) plan() (Change, error) {
 	if p.recordIssue != "" {
 		p.recordForAll(httpv1alpha1.ReasonInvalidRestoreRecord, p.recordIssue)
 		return Change{}, nil
+	}
+	if change, isComplete := p.addSelector(); !isComplete {
+		return change, nil
 	}
 	state := coolDownOf(p.object.meta)
 	if at := p.leftover(); at >= 0 {

@@ -115,7 +115,7 @@ func (s *selection) isOfProxies() bool {
 func (b *backend) replaceSelection(other *backend) []desired.Operation {
 	var patch []desired.Operation
 	if !maps.Equal(b.selection.selector, other.selection.selector) {
-		patch = append(patch, desired.Operation{Op: "replace", Path: selectorField, Value: other.selection.selector})
+		patch = append(patch, b.selectorOperation(other.selection.selector))
 	}
 	for i := range b.selection.ports {
 		if target := other.selection.ports[i].TargetPort; b.selection.ports[i].TargetPort != target {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
@@ -107,16 +108,22 @@ func (w *serviceFixture) acknowledge() {
 	}
 }
 
-// follow updates the EndpointSlices, as Kubernetes does after a change of a selector.
+// follow updates the EndpointSlices, as Kubernetes does after a change of a selector. Without a selector, they stay.
 func (w *serviceFixture) follow() {
+	before := w.endpoints
 	w.endpoints = map[string]string{}
 	for name, service := range w.Services {
-		w.endpoints[name] = service.Spec.Selector["app"]
+		if label, has := before[name]; has && len(service.Spec.Selector) == 0 {
+			w.endpoints[name] = label
+		} else {
+			w.endpoints[name] = service.Spec.Selector["app"]
+		}
 	}
 }
 
-// write applies a plan, and stops after each write for the checks. It returns how often the Service was taken over.
-func (w *serviceFixture) write(t *testing.T, wanted string) (wires int) {
+// write applies a plan, and stops after each write for the checks. It returns the wanted Service, which the agent may
+// have given a selector, and how often the Service was taken over.
+func (w *serviceFixture) write(t *testing.T, wanted string) (after string, wires int) {
 	t.Helper()
 	found := w.plan(t)
 	w.applySettings(found.Settings)
@@ -128,6 +135,9 @@ func (w *serviceFixture) write(t *testing.T, wanted string) (wires int) {
 		if change.Reason == "Wired" {
 			wires++
 		}
+		if change.Reason == "SelectorAdded" {
+			wanted = patched(t, wanted, w.patch(t, change))
+		}
 		w.fixture.write(t, change)
 		w.isSafe(t, wanted, "after the change of the Service")
 	}
@@ -136,7 +146,7 @@ func (w *serviceFixture) write(t *testing.T, wanted string) (wires int) {
 		t.Fatalf("taken over without a proxy:\n%s", asYAML(t, w.stored[0]))
 	}
 	w.isSafe(t, wanted, "after a plan")
-	return wires
+	return wanted, wires
 }
 
 // beforeChange describes the writes that precede the change of a Service.
@@ -194,6 +204,19 @@ func (m maker) editService() func(map[string]any) {
 	}
 }
 
+// unselect removes the selector of a Service.
+func unselect(service map[string]any) { delete(service["spec"].(map[string]any), "selector") }
+
+// directService returns a fallback Service of the user.
+func directService() *corev1.Service {
+	made := &corev1.Service{Spec: corev1.ServiceSpec{
+		Selector: map[string]string{"app": "shop"},
+		Ports:    []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(9090)}},
+	}}
+	made.Name = "shop-direct"
+	return made
+}
+
 // FuzzService applies random events to a namespace with a Service of clients, and stops the agent after each of its
 // writes. The proxies never forward to themselves, the Service is taken over only while proxies are available, and every
 // change can be restored.
@@ -204,12 +227,24 @@ func FuzzService(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		m := maker{rand.New(rand.NewPCG(seed, 7)), false}
 		original := canonicalJSON(t, clientService)
+		hasNone := seed%2 == 1 // no selector, and a Service of the user that has one
+		if hasNone {
+			original = edited(t, original, unselect)
+		}
 		w := &serviceFixture{fixture: newServices(t, original), endpoints: map[string]string{"shop": "shop"}}
 		w.update(t)
 		wanted, wires := original, 0
+		takeOver := func() {
+			var more int
+			wanted, more = w.write(t, wanted)
+			wires += more
+		}
 		for range 40 {
+			if hasNone && w.Services["shop-direct"] == nil {
+				w.applyServices([]autowire.ServiceChange{{Apply: directService()}})
+			}
 			happens := m.one("triggers", "reconcile", "reconcile", "plan", "plan", "endpoints", "endpoints", "ack", "settle", "settle",
-				"settle", "proxy", "time", "restore", "edit", "deleted")
+				"settle", "proxy", "time", "restore", "edit", "deleted", "unselect")
 			switch happens {
 			case "triggers":
 				w.wanted = nil
@@ -228,6 +263,11 @@ func FuzzService(f *testing.F) {
 				w.Now = w.Now.Add(time.Duration(m.IntN(100)) * time.Second)
 			case "restore":
 				w.stored[0] = restored(t, w.stored[0], wanted)
+			case "unselect": // kubectl replace, with a manifest without a selector
+				if hasNone {
+					wanted = edited(t, wanted, unselect)
+					w.stored[0] = wanted
+				}
 			case "edit":
 				edit := m.editService()
 				w.stored[0], wanted = edited(t, w.stored[0], edit), edited(t, wanted, edit)
@@ -240,14 +280,14 @@ func FuzzService(f *testing.F) {
 			w.update(t)
 			switch happens {
 			case "plan":
-				wires += w.write(t, wanted)
+				takeOver()
 			case "settle":
 				for range 4 {
 					w.follow()
 					w.reconcile()
 					w.acknowledge()
 					w.update(t)
-					wires += w.write(t, wanted)
+					takeOver()
 				}
 			}
 		}

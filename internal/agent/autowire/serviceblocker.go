@@ -66,8 +66,8 @@ func serviceIssue(service *corev1.Service, original *selection) string {
 		return "it is headless, so clients would see the addresses of the proxies, and use the ports of the application " +
 			"there; give clients a Service with a cluster IP"
 	case len(original.selector) == 0:
-		return "it has no selector, so the agent could not restore it when the proxies are unavailable; give it the " +
-			"selector of the application, which the agent replaces and restores"
+		return "it has no selector, and the Service to which the proxies forward has none that the agent could give it; name " +
+			"one that selects the application in fallbackService of the trigger"
 	case hasHash || rollout != "":
 		return fmt.Sprintf("Argo Rollouts manages its selector (Rollout %s); name a Service of its own in key service, "+
 			"which selects the Pods of all versions, without label %s", nonEmpty(rollout, "unknown"), rolloutHash)
@@ -110,7 +110,7 @@ func (p *objectPlan) clientProtocolIssue(service *corev1.Service) string {
 }
 
 // nameIssue returns why clients in the cluster would get status 404, or an empty text: no trigger has a name of the
-// Service as host, and others cannot reach the Service.
+// Service as host, and others reach the Service neither directly nor through an Ingress or a route.
 func (p *objectPlan) nameIssue(targets []*Target, service *corev1.Service) string {
 	if isExposed(service) {
 		return ""
@@ -119,13 +119,22 @@ func (p *objectPlan) nameIssue(targets []*Target, service *corev1.Service) strin
 	for _, target := range targets {
 		isName := func(host string) bool { return strings.HasPrefix(host, names[1]+".") } // of any cluster domain
 		isMatched := func(name string) bool { return target.matchesHosts([]string{name}) }
-		if slices.ContainsFunc(names, isMatched) || slices.ContainsFunc(target.Hosts, isName) {
+		if slices.ContainsFunc(names, isMatched) || slices.ContainsFunc(target.Hosts, isName) ||
+			p.isBackendFor(target, service.Name) {
 			return ""
 		}
 	}
 	return fmt.Sprintf("clients in the cluster send its name as host, and the proxies would answer 404, because "+
 		"HTTPScaledObject %q matches none of %s; add those that clients use to hosts of its trigger",
 		targets[0].Name, strings.Join(names, ", "))
+}
+
+// isBackendFor reports whether a Service is the backend of an Ingress or a route for requests that a target matches.
+func (n *Namespace) isBackendFor(target *Target, service string) bool {
+	isFor := func(ref backend) bool {
+		return ref.selection == nil && !ref.isCrossNamespace && ref.service.Name == service && target.matches(ref.received)
+	}
+	return slices.ContainsFunc(n.Objects, func(object Object) bool { return slices.ContainsFunc(object.backends, isFor) })
 }
 
 // portIssue returns why the proxies cannot replace all ports of a Service, or an empty text. They select the application

@@ -60,6 +60,9 @@ func (a *AutowireReconciler) objects(
 		objects = append(objects, &found.openShift.Items[i])
 		into.Objects = append(into.Objects, autowire.FromRoute(&found.openShift.Items[i], routings...))
 	}
+	if into.OtherEndpoints, err = a.otherEndpoints(ctx, name, into.ServicesWithoutSelector()); err != nil {
+		return nil, err
+	}
 	for _, service := range into.ServiceObjects() {
 		objects = append(objects, service)
 		into.Objects = append(into.Objects, autowire.FromService(service))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -56,4 +57,34 @@ func (a *AutowireReconciler) applyService(ctx context.Context, service *corev1.S
 		options = append(options, client.ForceOwnership)
 	}
 	return a.Client.Patch(ctx, service.DeepCopy(), client.RawPatch(types.ApplyPatchType, text), options...)
+}
+
+// endpointsController is the value of label LabelManagedBy of the EndpointSlices that Kubernetes maintains for a selector
+// (k8s.io/kubernetes, pkg/controller/endpointslice).
+const endpointsController = "endpointslice-controller.k8s.io"
+
+// otherEndpoints describes, for each of some Services, an EndpointSlice that Kubernetes does not maintain. It reads them
+// without a cache. See autowire.Namespace.OtherEndpoints.
+func (a *AutowireReconciler) otherEndpoints(
+	ctx context.Context, namespace string, services []string,
+) (others map[string]string, err error) {
+	others = map[string]string{}
+	for _, service := range services {
+		found, err := endpointSlices(ctx, a.APIReader, namespace, service)
+		if err != nil {
+			return nil, err
+		}
+		for i := range found {
+			manager := found[i].Labels[discoveryv1.LabelManagedBy]
+			if manager == endpointsController {
+				continue // remains of a selector, which is reused
+			}
+			others[service] = "Kubernetes does not maintain its EndpointSlice " + found[i].Name
+			if manager != "" {
+				others[service] += fmt.Sprintf(" (managed by %s)", manager)
+			}
+			break
+		}
+	}
+	return others, nil
 }

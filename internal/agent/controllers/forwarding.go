@@ -62,7 +62,7 @@ func (r *ScaledObjectReconciler) forwardState(
 	var proxies discoveryv1.EndpointSliceList
 	err = r.Client.List(ctx, &proxies, client.InNamespace(namespace),
 		client.MatchingLabels{discoveryv1.LabelServiceName: autowire.ProxyService})
-	found, readErr := r.endpointSlices(ctx, namespace, name)
+	found, readErr := endpointSlices(ctx, r.APIReader, namespace, name)
 	state.HasEndpoints = len(found) > 0
 	of := addresses(proxies.Items)
 	isProxy := func(address string) bool { return slices.Contains(of, address) }
@@ -93,11 +93,11 @@ func addresses(found []discoveryv1.EndpointSlice) (all []string) {
 }
 
 // endpointSlices reads the EndpointSlices of a Service, without a cache: it has those of the proxies only.
-func (r *ScaledObjectReconciler) endpointSlices(
-	ctx context.Context, namespace, name string,
+func endpointSlices(
+	ctx context.Context, reader client.Reader, namespace, name string,
 ) ([]discoveryv1.EndpointSlice, error) {
 	var list discoveryv1.EndpointSliceList
-	err := r.APIReader.List(ctx, &list, client.InNamespace(namespace),
+	err := reader.List(ctx, &list, client.InNamespace(namespace),
 		client.MatchingLabels{discoveryv1.LabelServiceName: name})
 	if err != nil {
 		return nil, fmt.Errorf("read the EndpointSlices of Service %s/%s: %w", namespace, name, err)
