@@ -368,10 +368,10 @@ func TestTLSOfRoute(t *testing.T) {
 	}
 	w.isOriginal(t, original)
 
-	clear := newFixture(t, openShift(`tls: {termination: edge}, `+routeTo))
-	clear.Services["shop"].Spec.Ports[0].AppProtocol = new("https")
-	clear.Targets = []autowire.Target{target("shop", "shop.test")}
-	clear.expect(t, "ProtocolMismatch: Route web, shop.test/: spec.tls.termination: edge uses clear text to the application, and the "+
+	plain := newFixture(t, openShift(`tls: {termination: edge}, `+routeTo))
+	plain.Services["shop"].Spec.Ports[0].AppProtocol = new("https")
+	plain.Targets = []autowire.Target{target("shop", "shop.test")}
+	plain.expect(t, "ProtocolMismatch: Route web, shop.test/: spec.tls.termination: edge uses clear text to the application, and the "+
 		"proxies would use TLS; set appProtocol: http on port 80 of Service shop")
 }
 
