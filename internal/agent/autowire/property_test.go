@@ -240,8 +240,7 @@ func FuzzPlan(f *testing.F) {
 				w.rollouts[0].Spec.Strategy.Canary.TrafficRouting.Istio = &apis.IstioRouting{
 					VirtualServices: []apis.RoutedVirtualService{{Name: m.one("object0", "object1.team", "object0.other")}},
 				}
-				w.rollouts[0].Spec.Strategy.Canary.TrafficRouting.Plugins["argoproj-labs/openshift"] =
-					json.RawMessage(m.one(`{"routes": ["object0"]}`, `{"routes": ["object1"]}`, `{}`))
+				w.rollouts[0].Spec.Strategy.Canary.TrafficRouting.Plugins["argoproj-labs/openshift"] = json.RawMessage(m.one(`{"routes": ["object0"]}`, `{"routes": ["object1"]}`, `{}`))
 			case "rules":
 				w.DestinationRules = m.destinationRules()
 			case "ports": // another port of Service cart, of which destinations without a port use the only one

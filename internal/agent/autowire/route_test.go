@@ -199,7 +199,9 @@ func TestPortOfRoute(t *testing.T) {
 		"proxies by a number":        {[]corev1.ServicePort{named("web", 80, "8000")}, []corev1.ServicePort{named("", 8080, "8088")}, `{targetPort: web}`, `{targetPort: 8088}`, ""},
 		"proxies by another name":    {[]corev1.ServicePort{named("web", 80, "8000")}, []corev1.ServicePort{named("plain", 8080, "8088")}, `{targetPort: web}`, `{targetPort: plain}`, ""},
 		"proxies by no name": {
-			[]corev1.ServicePort{named("web", 80, "8000")}, []corev1.ServicePort{named("", 8080, "http")}, `{targetPort: web}`, "",
+			[]corev1.ServicePort{named("web", 80, "8000")},
+			[]corev1.ServicePort{named("", 8080, "http")},
+			`{targetPort: web}`, "",
 			"UnsupportedSetting: Route web, shop.test/: port 8080 of Service kedify-proxy has no name, by which a Route could reference it; give it one",
 		},
 	}
@@ -243,6 +245,24 @@ func (w *fixture) isReported(t *testing.T, says string) {
 	condition := w.converge(t).Conditions["shop"]
 	if got := condition.Reason + ": " + condition.Message; !strings.HasPrefix(got, says) {
 		t.Errorf("condition %q, want %q", got, says)
+	}
+}
+
+// TestRestoreRouteAlone restores a Route as uninstalling does, without anything else of its namespace.
+func TestRestoreRouteAlone(t *testing.T) {
+	t.Parallel()
+	for _, original := range []string{shopOpenShift, openShift(`to: {name: shop}, port: {targetPort: http}`), openShift(`to: {name: shop}`)} {
+		w := newFixture(t, original)
+		w.Services["shop"] = service("", corev1.ServicePort{Name: "http", Port: 80})
+		w.Targets = []autowire.Target{target("shop", "shop.test")}
+		w.isReported(t, "Wired: Route web, shop.test/")
+		alone := &fixture{stored: w.stored}
+		for _, change := range alone.plan(t).Changes {
+			alone.write(t, change)
+		}
+		if diff := cmp.Diff(canonicalJSON(t, original), alone.stored[0]); diff != "" {
+			t.Errorf("restored (-want +got):\n%s", diff)
+		}
 	}
 }
 
