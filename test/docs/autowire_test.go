@@ -56,7 +56,7 @@ spec:
 `
 	// openShiftRouteInGit has a backend that is wired and one that is not, and a port.
 	openShiftRouteInGit = `
-metadata: {name: shop, namespace: team}
+metadata: {name: shop, namespace: team, annotations: {haproxy.router.openshift.io/disable_cookies: "true"}}
 spec:
   host: shop.test
   to: {kind: Service, name: shop, weight: 90}
