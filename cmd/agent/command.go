@@ -76,8 +76,8 @@ func newCommand(
 		Use:   program,
 		Short: "Create HTTPScaledObjects from the kedify-http triggers of ScaledObjects",
 		Long: `agent watches ScaledObjects, creates an HTTPScaledObject for each kedify-http trigger, installs
-kedify-proxy in each namespace that needs it, points the backends of Ingresses, HTTPRoutes and
-VirtualServices at it, and serves the webhook that makes an unmodified KEDA accept such triggers.
+kedify-proxy in each namespace that needs it, points the backends of Ingresses, HTTPRoutes,
+VirtualServices and Routes at it, and serves the webhook that makes an unmodified KEDA accept such triggers.
 
 The default of each flag can be set by an environment variable: ` + envPrefix + ` and the flag's
 name in upper case with underscores, such as ` + envPrefix + `LOG_LEVEL for --log-level.
@@ -113,11 +113,11 @@ func (s *settings) addFlags(flags *pflag.FlagSet) {
 			"the agent also manages triggers of type external-push with this address")
 
 	flags.BoolVar(&s.autowire, "autowire", true,
-		"point backends of Ingresses, HTTPRoutes and VirtualServices at the proxies; "+
+		"point backends of Ingresses, HTTPRoutes, VirtualServices and Routes at the proxies; "+
 			"false restores all original backends: set it before you remove the agent")
 	flags.BoolVar(&s.restoreBackends, "restore-backends", true,
 		"with --autowire=false, restore all original backends; false leaves wired backends as they are, "+
-			"and needs no permission for Ingresses, HTTPRoutes and VirtualServices")
+			"and needs no permission for Ingresses, HTTPRoutes, VirtualServices and Routes")
 	flags.DurationVar(&s.autowireCoolDown, "autowire-cool-down", 30*time.Second,
 		"`time` after Service kedify-proxy lost its last ready endpoint until backends may point to it again")
 	flags.BoolVar(&s.referenceGrants, "reference-grants", true,
@@ -255,7 +255,7 @@ func (s *settings) parseProxyObjects(parsed *proxies.Settings) (err error) {
 	return nil
 }
 
-// accessesRoutes reports whether the agent reads and writes Ingresses, HTTPRoutes and VirtualServices.
+// accessesRoutes reports whether the agent reads and writes Ingresses, HTTPRoutes, VirtualServices and Routes.
 func (s *settings) accessesRoutes() bool { return s.autowire || s.restoreBackends }
 
 // errSetting is the error of an invalid flag value.

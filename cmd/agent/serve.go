@@ -158,14 +158,14 @@ func (p *process) runControllers(ctx context.Context) error {
 	if err := reconciler.SetupWithManager(ctx, p.manager); err != nil {
 		return err
 	}
-	services, err := controllers.NewVirtualServices(p.manager, p.settings.namespaces)
+	routers, err := controllers.NewOptionalRouters(p.manager, p.settings.namespaces)
 	if err != nil {
 		return err
 	}
-	if err := p.addProxyController(statusSchema, services); err != nil {
+	if err := p.addProxyController(statusSchema, routers); err != nil {
 		return err
 	}
-	if err := p.addAutowireController(statusSchema, services); err != nil {
+	if err := p.addAutowireController(statusSchema, routers); err != nil {
 		return err
 	}
 	close(p.installed)
@@ -174,7 +174,7 @@ func (p *process) runControllers(ctx context.Context) error {
 
 // addAutowireController adds the autowire controller, unless the agent neither wires nor restores backends.
 func (p *process) addAutowireController(
-	statusSchema *crd.Published, services *controllers.VirtualServices,
+	statusSchema *crd.Published, routers *controllers.OptionalRouters,
 ) error {
 	if !p.settings.accessesRoutes() {
 		return nil
@@ -190,7 +190,7 @@ func (p *process) addAutowireController(
 		SharedNamespace: p.settings.podNamespace,
 		Namespaces:      p.settings.namespaces,
 		ReadsGrantsOnly: !p.settings.referenceGrants,
-		VirtualServices: services,
+		Routers:         routers,
 		StatusSchema:    statusSchema,
 	}
 	return autowirer.SetupWithManager(p.manager)
@@ -198,7 +198,7 @@ func (p *process) addAutowireController(
 
 // addProxyController adds the proxy controller, unless it is disabled.
 func (p *process) addProxyController(
-	statusSchema *crd.Published, services *controllers.VirtualServices,
+	statusSchema *crd.Published, routers *controllers.OptionalRouters,
 ) error {
 	if !p.settings.installProxies {
 		return nil
@@ -222,7 +222,7 @@ func (p *process) addProxyController(
 		IgnoreRoutes: !p.settings.accessesRoutes(),
 		StatusSchema: statusSchema,
 
-		VirtualServices: services,
+		Routers: routers,
 
 		InterceptorRoutes: routes, ScalerAddress: p.settings.scalerAddress,
 	}

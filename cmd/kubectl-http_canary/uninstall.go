@@ -27,7 +27,7 @@ func newUninstall(conn *connection) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Delete what install created, and restore what it changed",
-		Long: `uninstall restores the original backends of Ingresses, HTTPRoutes and VirtualServices that the agent has
+		Long: `uninstall restores the original backends of Ingresses, HTTPRoutes, VirtualServices and Routes that the agent has
 rewritten, unregisters the routers that install has registered, restarts the Argo Rollouts controller, and deletes all
 objects that install and its components have created. Entries of other plugins stay, and an entry that install
 --replace has replaced is restored.

@@ -39,6 +39,7 @@ func TestPermissions(t *testing.T) {
 	awaitParts(t, team, 0)
 	wiredNamespace(t, "rights-wired")
 	wiredService(t, "rights-mesh")
+	wiredRoute(t, "rights-routes")
 	clients, _ := takenOver(t, "rights-clients")
 	apply(t, clients, shop(`{hosts: "*", port: "80", service: shop, trafficAutowire: "false"}`))
 	awaitClients(t, clients, "shop")
@@ -50,7 +51,7 @@ func TestPermissions(t *testing.T) {
 		"create configmaps/kedify-http-interceptor-ca in keda", "patch events", "get scaledobjects.keda.sh",
 		"create scaledobjects.keda.sh/kedify-proxy",
 		"get ingresses.networking.k8s.io", "get httproutes.gateway.networking.k8s.io",
-		"get virtualservices.networking.istio.io", "get services",
+		"get virtualservices.networking.istio.io", "get routes.route.openshift.io", "get services",
 		// The API server requires this permission in addition to patch when an apply creates, and audits the patch.
 		"create httpscaledobjects.http.keda.sh", "create services",
 		// TestProxiesOfInterceptorRoutes has a condition written.
@@ -69,7 +70,7 @@ func TestPermissions(t *testing.T) {
 			used := requested(t)
 			return used["update leases.coordination.k8s.io/kedify-http-agent in keda"] && used["watch rollouts.argoproj.io"] &&
 				used["watch httproutes.gateway.networking.k8s.io"] && used["watch virtualservices.networking.istio.io"] &&
-				used["watch destinationrules.networking.istio.io"] &&
+				used["watch destinationrules.networking.istio.io"] && used["watch routes.route.openshift.io"] &&
 				used["watch backendtlspolicies.gateway.networking.k8s.io"] && used["watch referencegrants.gateway.networking.k8s.io in keda"]
 		})
 	used := requested(t)

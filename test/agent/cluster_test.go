@@ -25,6 +25,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/istio"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/openshift"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/program"
 )
 
@@ -76,7 +77,8 @@ func (c *cluster) end(code int) error {
 	return err
 }
 
-// install installs everything like a user, with KEDA, Argo Rollouts, the Gateway API and Istio's CRDs after the agent.
+// install installs everything like a user, with KEDA, Argo Rollouts, the Gateway API and the CRDs of Istio and OpenShift
+// after the agent.
 func (c *cluster) install(ctx context.Context) error {
 	if os.Getenv(definitionsVariable) == "" {
 		return fmt.Errorf("%s is not set: run `make test-parts`, or set it to the path of that part", definitionsVariable)
@@ -121,7 +123,11 @@ func (c *cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(apiserver.Apply(ctx, c.admin, "", crds...), apiserver.ApplyFiles(ctx, c.admin, "",
+	routes, err := openshift.CRD(ctx, "../..")
+	if err != nil {
+		return err
+	}
+	return errors.Join(apiserver.Apply(ctx, c.admin, "", append(crds, routes)...), apiserver.ApplyFiles(ctx, c.admin, "",
 		append(gatewayAPI(), filepath.Join(argo, "manifests/crds/rollout-crd.yaml"),
 			manifests+"crd/http.keda.sh_interceptorroutes.yaml")...))
 }

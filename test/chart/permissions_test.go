@@ -33,6 +33,8 @@ func partsOff() map[string]partOff {
 		"agent: get virtualservices.networking.istio.io", "agent: list virtualservices.networking.istio.io",
 		"agent: watch virtualservices.networking.istio.io", "agent: patch virtualservices.networking.istio.io",
 		"agent: list destinationrules.networking.istio.io", "agent: watch destinationrules.networking.istio.io",
+		"agent: get routes.route.openshift.io", "agent: list routes.route.openshift.io",
+		"agent: watch routes.route.openshift.io", "agent: patch routes.route.openshift.io",
 		"agent: get services", "agent: create services", "agent: patch services", "agent: delete services",
 		"agent: list backendtlspolicies.gateway.networking.k8s.io",
 		"agent: watch backendtlspolicies.gateway.networking.k8s.io",

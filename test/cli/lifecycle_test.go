@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/istio"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/openshift"
 )
 
 const (
@@ -93,17 +95,50 @@ func (b *bareCluster) wired(t *testing.T) {
 	}
 }
 
-// service is VirtualService shop.
+// route is Route shop, and service VirtualService shop.
+const route = "/apis/route.openshift.io/v1/namespaces/shop/routes/shop"
+
 const service = "/apis/networking.istio.io/v1/namespaces/shop/virtualservices/shop"
 
-// installIstio installs Istio's CRDs.
-func (b *bareCluster) installIstio(t *testing.T) {
+// installRouters installs the CRDs of Istio and OpenShift.
+func (b *bareCluster) installRouters(t *testing.T) {
 	t.Helper()
 	crds, err := istio.CRDs(t.Context(), "../..")
-	if err != nil {
+	routes, also := openshift.CRD(t.Context(), "../..")
+	if err := errors.Join(err, also); err != nil {
 		t.Fatal(err)
 	}
-	b.apply(t, crds...)
+	b.apply(t, append(crds, routes)...)
+}
+
+// wiredRoute creates a Route as the agent leaves it. It has no port in the original.
+func (b *bareCluster) wiredRoute(t *testing.T) {
+	t.Helper()
+	b.apply(t, `{apiVersion: route.openshift.io/v1, kind: Route, metadata: {name: shop, namespace: shop, annotations: {
+		http.kedify.io/autowire-undo: '[{"op":"test","path":"/spec/to/name","value":"kedify-proxy"},`+
+		`{"op":"test","path":"/spec/port/targetPort","value":"http"},{"op":"remove","path":"/spec/port"},`+
+		`{"op":"replace","path":"/spec/to/name","value":"shop"},`+
+		`{"op":"remove","path":"/metadata/annotations/http.kedify.io~1autowire-undo"}]'}},
+		spec: {host: shop.example.com, to: {kind: Service, name: kedify-proxy, weight: 100}, port: {targetPort: http}}}`)
+}
+
+// checkRoute checks that Route shop has its original backend, and deletes it.
+func (b *bareCluster) checkRoute(t *testing.T) {
+	t.Helper()
+	found := b.get(t, route)
+	want := map[string]any{
+		"host": "shop.example.com", "wildcardPolicy": "None",
+		"to": map[string]any{"kind": "Service", "name": "shop", "weight": 100.0},
+	}
+	if diff := cmp.Diff(want, found["spec"]); diff != "" {
+		t.Errorf("Route (-want +got):\n%s", diff)
+	}
+	if annotations := found["metadata"].(map[string]any)["annotations"]; annotations != nil {
+		t.Errorf("annotations %v", annotations)
+	}
+	if err := b.admin.Delete().AbsPath(route).Do(t.Context()).Error(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // wiredService creates a VirtualService as the agent leaves it. Its destination has no port in the original.
@@ -145,7 +180,7 @@ func TestInstallAndUninstallOnACluster(t *testing.T) {
 	b := newBareCluster(t)
 	b.setList(t, others)
 	b.apply(t, ingress)
-	b.installIstio(t)
+	b.installRouters(t)
 	before := b.snapshot(t)
 	back := func(t *testing.T) {
 		t.Helper()
@@ -171,13 +206,15 @@ func TestInstallAndUninstallOnACluster(t *testing.T) {
 	t.Run("uninstalled", func(t *testing.T) {
 		b.wired(t)
 		b.wiredService(t)
+		b.wiredRoute(t)
 		out := b.must(t, "uninstall")
-		for _, object := range []string{"Ingress", "VirtualService"} {
+		for _, object := range []string{"Ingress", "VirtualService", "Route"} {
 			if !strings.Contains(out, object+" shop/shop restored\n") {
 				t.Errorf("%s: output:\n%s", object, out)
 			}
 		}
 		b.checkService(t)
+		b.checkRoute(t)
 		back(t)
 		if out := b.must(t, "uninstall"); strings.Contains(out, "deleted") || strings.Contains(out, "configured") {
 			t.Errorf("second output:\n%s", out)

@@ -54,6 +54,15 @@ spec:
     - {destination: {host: shop.team.svc.cluster.local}, weight: 10}
     - {destination: {host: other, port: {number: 80}}, weight: 10}
 `
+	// openShiftRouteInGit has a backend that is wired and one that is not, and a port.
+	openShiftRouteInGit = `
+metadata: {name: shop, namespace: team, annotations: {haproxy.router.openshift.io/disable_cookies: "true"}}
+spec:
+  host: shop.test
+  to: {kind: Service, name: shop, weight: 90}
+  alternateBackends: [{kind: Service, name: other, weight: 10}]
+  port: {targetPort: 80}
+`
 )
 
 // TestArgoCDIgnoresWiredBackends applies the page's expressions as Argo CD does, to an object in Git and to the
@@ -65,6 +74,8 @@ func TestArgoCDIgnoresWiredBackends(t *testing.T) {
 	decode(t, ingressInGit, &ingress)
 	decode(t, routeInGit, &route)
 	decode(t, virtualServiceInGit, &service)
+	var openShift apis.Route
+	decode(t, openShiftRouteInGit, &openShift)
 	tests := map[string]struct {
 		inGit, block string
 		object       autowire.Object
@@ -86,6 +97,10 @@ func TestArgoCDIgnoresWiredBackends(t *testing.T) {
 		"VirtualService": {
 			virtualServiceInGit, "argocd-virtualservice", autowire.FromVirtualService(&service), false,
 			func(spec map[string]any) { spec["hosts"] = []any{"changed"} },
+		},
+		"Route": {
+			openShiftRouteInGit, "argocd-route", autowire.FromRoute(&openShift), false,
+			func(spec map[string]any) { spec["host"] = "changed" },
 		},
 	}
 	for name, test := range tests {
@@ -126,7 +141,7 @@ func wired(t *testing.T, inGit map[string]any, object autowire.Object, isShared 
 			Name: "shop", Hosts: []string{"shop.test"}, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 80},
 			IsProgrammed: true, IsShared: isShared,
 			Kinds: []trigger.AutowireKind{
-				trigger.AutowireIngress, trigger.AutowireHTTPRoute, trigger.AutowireVirtualService,
+				trigger.AutowireIngress, trigger.AutowireHTTPRoute, trigger.AutowireVirtualService, trigger.AutowireRoute,
 			},
 		}},
 	}

@@ -32,17 +32,17 @@ const (
 	// AnnotationTriggerProblems is set on a ScaledObject. It contains the validation errors of its triggers, and
 	// is absent if there are none. Only KEDA writes the conditions of a ScaledObject.
 	AnnotationTriggerProblems = "http.kedify.io/trigger-problems"
-	// AnnotationAutowireUndo is set on an Ingress, HTTPRoute or VirtualService with backends that reference Service
+	// AnnotationAutowireUndo is set on an Ingress, HTTPRoute, VirtualService or Route with backends that reference Service
 	// kedify-proxy instead of their original Service, and on a Service that selects the proxies instead of the application.
 	// It contains the JSON patch (RFC 6902) that restores the original and removes the annotation.
 	AnnotationAutowireUndo = "http.kedify.io/autowire-undo"
-	// AnnotationAutowireHold is set on a restored Ingress, HTTPRoute, VirtualService or Service that the agent leaves
-	// unchanged, temporarily or permanently. It contains the time and the reason. Removing it ends the pause.
+	// AnnotationAutowireHold is set on a restored Ingress, HTTPRoute, VirtualService, Route or Service that the agent
+	// leaves unchanged, temporarily or permanently. It contains the time and the reason. Removing it ends the pause.
 	AnnotationAutowireHold = "http.kedify.io/autowire-hold"
-	// AnnotationAutowireAccept is set by users on an Ingress, HTTPRoute or VirtualService. It lists annotations of the
-	// object, or of the Services in it, that do not prevent autowiring, separated by commas. Filters of an HTTPRoute
+	// AnnotationAutowireAccept is set by users on an Ingress, HTTPRoute, VirtualService or Route. It lists annotations of
+	// the object, or of the Services in it, that do not prevent autowiring, separated by commas. Filters of an HTTPRoute
 	// are listed by the kind and name of their object, such as Middleware/compress, or by their type. For a
-	// VirtualService it can be uriRegexRewrite.
+	// VirtualService it can be uriRegexRewrite, for a Route httpHeaders and reencrypt.
 	AnnotationAutowireAccept = "http.kedify.io/autowire-accept"
 	// AnnotationProxyImage, AnnotationProxyReplicas and AnnotationProxyResources are set on a Namespace. They
 	// override the agent's flags of the same names for the proxies of the namespace. The last is a YAML or JSON
@@ -83,9 +83,9 @@ const (
 	// ConditionTriggerAccepted is True if the object matches the trigger that it was created from. If it is False,
 	// the object matches the last valid version of the trigger.
 	ConditionTriggerAccepted = "TriggerAccepted"
-	// ConditionAutowired is True if the backends for the object in Ingresses, HTTPRoutes and VirtualServices reference
-	// Service kedify-proxy, and its Service of AnnotationAutowireService selects the proxies. It is absent if the object
-	// does not request autowiring.
+	// ConditionAutowired is True if the backends for the object in Ingresses, HTTPRoutes, VirtualServices and Routes
+	// reference Service kedify-proxy, and its Service of AnnotationAutowireService selects the proxies. It is absent if the
+	// object does not request autowiring.
 	ConditionAutowired = "Autowired"
 	// ConditionProxyInstalled reports why the agent does not install the proxies that the object needs. It is
 	// absent if nothing prevents the installation.
@@ -116,7 +116,7 @@ const (
 	ReasonConverted = "Converted"
 )
 
-// Reasons of ConditionAutowired, and of Events on Ingresses, HTTPRoutes, VirtualServices and Services.
+// Reasons of ConditionAutowired, and of Events on Ingresses, HTTPRoutes, VirtualServices, Routes and Services.
 const (
 	// ReasonWired means that the requests are routed through the proxies. It is the only reason with status True.
 	ReasonWired = "Wired"
@@ -124,8 +124,8 @@ const (
 	ReasonUnwired = "Unwired"
 	// ReasonSelectorAdded is the reason of an Event: a Service without a selector has that of its fallback Service.
 	ReasonSelectorAdded = "SelectorAdded"
-	// ReasonNoMatchingBackend means that no Ingress, HTTPRoute or VirtualService has a backend for the object, or that no
-	// client of its Service uses one of its hosts.
+	// ReasonNoMatchingBackend means that no Ingress, HTTPRoute, VirtualService or Route has a backend for the object, or
+	// that no client of its Service uses one of its hosts.
 	ReasonNoMatchingBackend = "NoMatchingBackend"
 	// ReasonNotProgrammed means that a Ready proxy has not acknowledged the object, or its AnnotationAutowireSettings, yet,
 	// or that the object does not use its fallback Service yet.
@@ -138,23 +138,24 @@ const (
 	// ReasonBackendRevertedByOther means that another field manager restored the original backends.
 	ReasonBackendRevertedByOther = "BackendRevertedByOther"
 	// ReasonManagedByTrafficRouter means that a traffic router of a Rollout manages the object: the plugin
-	// argoproj-labs/gatewayAPI for an HTTPRoute, nginx or alb for an Ingress, istio for a VirtualService.
+	// argoproj-labs/gatewayAPI for an HTTPRoute, nginx or alb for an Ingress, istio for a VirtualService, the plugin
+	// argoproj-labs/openshift for a Route. Or OpenShift has created the Route for an Ingress.
 	ReasonManagedByTrafficRouter = "ManagedByTrafficRouter"
 	// ReasonInvalidRestoreRecord means that an object's annotation AnnotationAutowireUndo is unreadable.
 	ReasonInvalidRestoreRecord = "InvalidRestoreRecord"
 	// ReasonNotGranted means that HTTPRoutes of the object's namespace may not reference the shared fleet's
 	// Service: the ReferenceGrant is missing, or so new that some Gateways may not have observed it.
 	ReasonNotGranted = "NotGranted"
-	// ReasonPermissionMissing means that the agent may not read VirtualServices, or the IngressClasses, BackendTLSPolicies
-	// or DestinationRules, which decide how Ingress controllers, Gateways and Istio use a Service.
+	// ReasonPermissionMissing means that the agent may not read VirtualServices, Routes, or the IngressClasses,
+	// BackendTLSPolicies or DestinationRules, which decide how Ingress controllers, Gateways and Istio use a Service.
 	ReasonPermissionMissing = "PermissionMissing"
 	// ReasonUnsupportedSetting means that the object requests something that this version does not support.
 	ReasonUnsupportedSetting = "UnsupportedSetting"
-	// ReasonUnsupportedAnnotation means that an annotation of an Ingress, HTTPRoute or Service changes the requests,
-	// or their destination, in a way that the agent cannot follow.
+	// ReasonUnsupportedAnnotation means that an annotation of an Ingress, HTTPRoute, Route or Service changes the
+	// requests, or their destination, in a way that the agent cannot follow.
 	ReasonUnsupportedAnnotation = "UnsupportedAnnotation"
-	// ReasonUnsupportedFilter means that a filter of an HTTPRoute, or a rewrite of a VirtualService, may change the requests
-	// in a way that the agent cannot determine.
+	// ReasonUnsupportedFilter means that a filter of an HTTPRoute, a rewrite of a VirtualService, or a header of a Route
+	// may change the requests in a way that the agent cannot determine.
 	ReasonUnsupportedFilter = "UnsupportedFilter"
 	// ReasonRequestMismatch means that the Ingress controller or Gateway rewrites the requests, and the object does
 	// not match all of the rewritten ones; or that the proxies would send them to another object with a more specific

@@ -74,7 +74,7 @@ image is that of the agent's version, so any tag in a prefix is accepted. The ar
 {{- end -}}
 {{- end }}
 
-{{/* kedify-http.wires returns a text if the agent reads and writes Ingresses, HTTPRoutes and VirtualServices, else nothing. The argument is
+{{/* kedify-http.wires returns a text if the agent reads and writes Ingresses, HTTPRoutes, VirtualServices and Routes, else nothing. The argument is
 the root. */}}
 {{- define "kedify-http.wires" -}}
 {{- if or .Values.agent.autowire .Values.agent.restoreBackends -}}true{{- end -}}

@@ -202,6 +202,8 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(VirtualServiceKind().GroupVersion(), &VirtualService{}, &VirtualServiceList{},
 		&DestinationRule{}, &DestinationRuleList{})
 	metav1.AddToGroupVersion(scheme, VirtualServiceKind().GroupVersion())
+	scheme.AddKnownTypes(RouteKind().GroupVersion(), &Route{}, &RouteList{})
+	metav1.AddToGroupVersion(scheme, RouteKind().GroupVersion())
 	return nil
 }
 

@@ -63,13 +63,14 @@ const (
 	hidden
 )
 
-// place is a set of kinds of objects that can have an annotation.
+// place is a set of kinds of objects that can have an annotation. onRoute means HTTPRoutes, onOpenShift Routes.
 type place int
 
 const (
 	onIngress place = 1 << iota
 	onRoute
 	onService
+	onOpenShift
 )
 
 // annotationRule is one row of the table of annotations.
@@ -168,12 +169,14 @@ func (o *Object) matches(rule *annotationRule, pattern string, service *corev1.S
 	switch o.kind {
 	case trigger.AutowireHTTPRoute:
 		own = onRoute
+	case trigger.AutowireRoute:
+		own = onOpenShift
 	case trigger.AutowireVirtualService, trigger.AutowireService: // Istio's gateways and kube-proxy read none of them
 		return nil
 	default:
 	}
 	var found []match
-	if on&onService != 0 && (own == onIngress || on&onRoute != 0) {
+	if on&onService != 0 && own != onOpenShift && (own == onIngress || on&onRoute != 0) {
 		found = matchNames(service.Annotations, pattern, " of Service "+name)
 		for i := range found {
 			found[i].isOnService = true

@@ -51,7 +51,7 @@ func places(on place) string {
 	for _, candidate := range []struct {
 		place place
 		name  string
-	}{{onIngress, "Ingress"}, {onRoute, "HTTPRoute"}, {onService, "Service"}} {
+	}{{onIngress, "Ingress"}, {onRoute, "HTTPRoute"}, {onOpenShift, "Route"}, {onService, "Service"}} {
 		if max(on, onIngress)&candidate.place != 0 {
 			names = append(names, candidate.name)
 		}

@@ -15,9 +15,11 @@ import "slices"
 //   - cloud.google.com: ingress-gce, pkg/annotations/service.go
 //   - appgw.ingress.kubernetes.io: Application Gateway Ingress Controller, pkg/annotations/ingress_annotations.go
 //   - konghq.com: Kong Ingress Controller, internal/annotations/annotations.go
+//   - haproxy.router.openshift.io: OpenShift's router, images/router/haproxy/conf/haproxy-config.template. It reads those
+//     of Routes, and OpenShift copies those of an Ingress to the Routes that it creates for it
 func annotationRules() []annotationRule {
 	return slices.Concat(requestRules(), protocolRules(), hiddenRules(), healthRules(), affinityRules(), splitRules(),
-		serviceRules())
+		serviceRules(), openShiftRules())
 }
 
 // Patterns of values that several rules use. The placeholders are those of annotationRule.values.
@@ -277,6 +279,25 @@ func hiddenRules() []annotationRule {
 	}
 }
 
+// openShiftRules returns the annotations of OpenShift's router. They are those of its own family, so that their order
+// among the others does not matter. See addRoute for its cookies.
+func openShiftRules() []annotationRule {
+	both := onIngress | onOpenShift
+	return []annotationRule{
+		{
+			names: openShift("rewrite-target"), on: both, values: `/[^$\\%'"#\s]*`, when: "a constant path",
+			effect: replacesPrefix,
+		},
+		{names: openShift("rewrite-target"), on: both, values: `/.*`, when: "any other path", effect: hidden},
+		{names: openShift("balance"), on: both, values: `source`, when: "`source`", effect: sticksByAddress},
+		{
+			names: openShift("pod-concurrent-connections"), on: both, values: `[+-]?\d+`, when: "a number",
+			effect: hidden,
+		},
+		{names: openShift("h1-adjust-case"), on: both, values: `1|t|true`, when: "`true`", effect: hidden},
+	}
+}
+
 // loadBalancers returns the load balancers that use NodePorts unless an annotation has effect reachesPods.
 func loadBalancers() []loadBalancer {
 	return []loadBalancer{
@@ -306,6 +327,7 @@ func traefik(key string) []string     { return []string{"traefik.ingress.kuberne
 func alb(key string) []string         { return []string{"alb.ingress.kubernetes.io/" + key} }
 func appGateway(key string) []string  { return []string{"appgw.ingress.kubernetes.io/" + key} }
 func kong(key string) []string        { return []string{"konghq.com/" + key} }
+func openShift(key string) []string   { return []string{"haproxy.router.openshift.io/" + key} }
 func contour(key string) []string {
 	return []string{"projectcontour.io/" + key, "contour.heptio.com/" + key}
 }

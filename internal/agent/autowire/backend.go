@@ -7,6 +7,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
 	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
@@ -21,13 +22,15 @@ const (
 	TLSPort      int32 = 8443
 )
 
-// Object is an Ingress, HTTPRoute or VirtualService that routes requests to Services of its namespace, or a Service. See
-// FromIngress, FromHTTPRoute, FromVirtualService and FromService.
+// Object is an Ingress, HTTPRoute, VirtualService or Route that routes requests to Services of its namespace, or a
+// Service. See FromIngress, FromHTTPRoute, FromVirtualService, FromRoute and FromService.
 type Object struct {
 	kind     trigger.AutowireKind
 	meta     metav1.Object
 	backends []backend
-	// router describes the traffic router that manages the object's backends, or is empty.
+	// route is a Route of OpenShift, nil for other kinds.
+	route *apis.Route
+	// router is why something else manages the object's backends, for messages, or is empty.
 	router string
 	// class is the class of an Ingress, or empty. hosts are those of its rules, empty for every host.
 	class string
@@ -44,7 +47,8 @@ type Object struct {
 func kindNames() map[trigger.AutowireKind]string {
 	return map[trigger.AutowireKind]string{
 		trigger.AutowireIngress: "Ingress", trigger.AutowireHTTPRoute: "HTTPRoute",
-		trigger.AutowireVirtualService: "VirtualService", trigger.AutowireService: serviceKind,
+		trigger.AutowireVirtualService: "VirtualService", trigger.AutowireRoute: "Route",
+		trigger.AutowireService: serviceKind,
 	}
 }
 
@@ -75,6 +79,10 @@ type backend struct {
 	// domain, subset is its subset, and omitsPort reports whether it has no port. See setDefaultPort.
 	isDestination, omitsPort bool
 	domain, subset           string
+	// isRouteTarget reports whether the backend is one of a Route. targetPort is the Route's field spec.port.targetPort as
+	// JSON, empty for none. writtenPort is, in a restore record, the one that replaced it, empty if it stayed.
+	isRouteTarget           bool
+	targetPort, writtenPort string
 	// selection is what autowiring changes of a Service, nil for other kinds of objects. Then service is the Service
 	// itself, or that of the proxies while it selects them.
 	selection *selection
@@ -116,7 +124,7 @@ type path struct {
 // isProxy reports whether the backend references the proxies.
 func (b *backend) isProxy() bool {
 	return b.service == proxyBackend(ProxyPort) || b.service == proxyBackend(HTTP2Port) ||
-		b.service == proxyBackend(TLSPort)
+		b.service == proxyBackend(TLSPort) || b.isRouteTarget && b.service.Name == ProxyService
 }
 
 // proxyBackend returns the reference to a port of the proxies.
@@ -129,7 +137,7 @@ func proxyBackend(port int32) networkingv1.IngressServiceBackend {
 // equals reports whether two backends reference the same Service, port and namespace, written the same way.
 func (b *backend) equals(other *backend) bool {
 	return b.service == other.service && b.namespace == other.namespace && b.domain == other.domain &&
-		b.selection.equal(other.selection)
+		b.targetPort == other.targetPort && b.selection.equal(other.selection)
 }
 
 // replaceWith returns the operations that make the backend reference what other references. Its other fields stay.
@@ -139,12 +147,14 @@ func (b *backend) replaceWith(other *backend) []desired.Operation {
 		return b.replaceDestination(other)
 	case b.selection != nil:
 		return b.replaceSelection(other)
+	case b.isRouteTarget: // objectPlan.change adds the port, which all backends share
+		return []desired.Operation{b.replaceName(other)}
 	}
 	var port any = other.service.Port
 	if b.isPlainPort {
 		port = other.service.Port.Number
 	}
-	patch := []desired.Operation{{Op: "replace", Path: b.pointer + "/name", Value: other.service.Name}}
+	patch := []desired.Operation{b.replaceName(other)}
 	switch {
 	case b.namespace == other.namespace:
 	case other.namespace == "":
@@ -153,6 +163,11 @@ func (b *backend) replaceWith(other *backend) []desired.Operation {
 		patch = append(patch, desired.Operation{Op: "add", Path: b.pointer + "/namespace", Value: other.namespace})
 	}
 	return append(patch, desired.Operation{Op: "replace", Path: b.pointer + "/port", Value: port})
+}
+
+// replaceName returns the operation that makes the backend reference the Service of another one.
+func (b *backend) replaceName(other *backend) desired.Operation {
+	return desired.Operation{Op: "replace", Path: b.pointer + "/name", Value: other.service.Name}
 }
 
 // withService returns the backend with a reference to a port of another Service. namespace is written as given.

@@ -69,10 +69,24 @@ func (p *objectPlan) change(
 			change.Patch, off = append(change.Patch, ref.replaceWith(&original)...), append(off, ref.label)
 		}
 	}
+	change.Patch = append(change.Patch, p.replacePort(replacements)...)
 	change.restores = len(off) > 0
 	change.describe(on, off, state, isRestored)
 	change.Releases = len(change.Patch) == 0 && p.isUnreleased()
 	return change, nil
+}
+
+// replacePort returns the operations that change the port of a Route, after which exactly the backends in replacements
+// reference the proxies.
+func (p *objectPlan) replacePort(replacements []backend) []desired.Operation {
+	if p.object.route == nil {
+		return nil
+	}
+	wanted := p.originalPort
+	for i := range replacements {
+		wanted = replacements[i].targetPort
+	}
+	return replaceTargetPort(p.object.targetPort(), wanted)
 }
 
 // isUnreleased reports whether the agent manages fields of an object without rewritten backends and without a

@@ -30,7 +30,7 @@ func (p *objectPlan) prepare() {
 	p.toProxies = p.behaviorOf(ProxyService, proxyBackend(ProxyPort).Port)
 	for i := range p.object.backends {
 		ref := &p.object.backends[i]
-		if ref.omitsPort { // of an earlier plan
+		if ref.omitsPort || ref.isRouteTarget { // of an earlier plan
 			ref.service.Port = networkingv1.ServiceBackendPort{}
 		}
 		if p.toProxies.find(matchesExpressions) != nil {
@@ -52,6 +52,9 @@ func (p *objectPlan) prepare() {
 		p.recordIssue = err.Error()
 	}
 	p.originals, p.isRestored = matchOriginals(p.object.backends, record)
+	if p.object.route != nil {
+		p.setRoutePorts(record)
+	}
 	for i := range p.object.backends {
 		p.setDefaultPort(&p.object.backends[i])
 	}
@@ -78,6 +81,8 @@ func (p *objectPlan) behaviorOf(service string, port networkingv1.ServiceBackend
 		p.addGatewayTLS(found, service, port)
 	case trigger.AutowireVirtualService:
 		p.addDestinationRule(found, service, port)
+	case trigger.AutowireRoute:
+		p.addRoute(found, service)
 	case trigger.AutowireService:
 		p.addSessionAffinity(found, service)
 	default:

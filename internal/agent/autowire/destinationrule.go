@@ -11,7 +11,6 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
-	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // addDestinationRule adds to the behavior of a VirtualService what a DestinationRule of the namespace does to
@@ -123,9 +122,6 @@ func trafficSettings(rule *apis.DestinationRule, port int32) apis.TrafficSetting
 // meshBlocker returns why Istio could not connect to the proxies: a DestinationRule requires the mutual TLS of the mesh,
 // and the Pods of proxies are outside of it.
 func (p *objectPlan) meshBlocker(to *backend) (reason, message string) {
-	if p.object.kind != trigger.AutowireVirtualService {
-		return "", ""
-	}
 	rule, port := p.destinationRule(ProxyService), to.service.Port.Number
 	if rule == nil {
 		return "", ""

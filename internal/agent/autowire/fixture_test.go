@@ -24,8 +24,8 @@ const (
 	hold = httpv1alpha1.AnnotationAutowireHold
 )
 
-// fixture is a namespace with Ingresses, HTTPRoutes and VirtualServices as an API server stores them: with fields that the agent's
-// types lack.
+// fixture is a namespace with Ingresses, HTTPRoutes, VirtualServices and Routes as an API server stores them: with fields
+// that the agent's types lack.
 type fixture struct {
 	autowire.Namespace
 
@@ -120,6 +120,14 @@ func (w *fixture) object(t *testing.T, text string) autowire.Object {
 		}
 		autowire.NewTrimmer().VirtualService(&service)
 		return autowire.FromVirtualService(&service, autowire.Routings(w.rollouts...)...)
+	}
+	if route.Kind == apis.RouteKind().Kind {
+		var route apis.Route
+		if err := json.Unmarshal([]byte(text), &route); err != nil {
+			t.Fatal(err)
+		}
+		autowire.NewTrimmer().Route(&route)
+		return autowire.FromRoute(&route, autowire.Routings(w.rollouts...)...)
 	}
 	if route.Kind == "Service" {
 		var service corev1.Service
@@ -265,7 +273,7 @@ func target(name string, hosts ...string) autowire.Target {
 	return autowire.Target{
 		Name: name, Hosts: hosts, Service: "shop", Port: networkingv1.ServiceBackendPort{Number: 80}, IsProgrammed: true,
 		Kinds: []trigger.AutowireKind{
-			trigger.AutowireIngress, trigger.AutowireHTTPRoute, trigger.AutowireVirtualService,
+			trigger.AutowireIngress, trigger.AutowireHTTPRoute, trigger.AutowireVirtualService, trigger.AutowireRoute,
 		},
 	}
 }

@@ -27,7 +27,7 @@ const (
 func FromHTTPRoute(route *apis.HTTPRoute, routings []Routing) Object {
 	object := Object{kind: trigger.AutowireHTTPRoute, meta: route}
 	if at := slices.IndexFunc(routings, func(routing Routing) bool { return routing.manages(route) }); at >= 0 {
-		object.router = fmt.Sprintf("plugin %s of Rollout %s", gatewayPlugin, &routings[at])
+		object.router = fmt.Sprintf("plugin %s of Rollout %s manages its weights", gatewayPlugin, &routings[at])
 	}
 	for _, parent := range route.Status.Parents {
 		object.controllers = append(object.controllers, parent.ControllerName)

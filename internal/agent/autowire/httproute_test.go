@@ -100,7 +100,7 @@ func TestHTTPRouteConditions(t *testing.T) {
 		says   string // the condition's reason, and a part of its message
 	}{
 		"same host":                   {route("shop.test", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, shop.test/"},
-		"another host":                {route("cart.test", toShop), target("shop", "shop.test"), "NoMatchingBackend: no Ingress, HTTPRoute or VirtualService has a backend with Service shop"},
+		"another host":                {route("cart.test", toShop), target("shop", "shop.test"), "NoMatchingBackend: no Ingress, HTTPRoute, VirtualService or Route has a backend with Service shop"},
 		"one of two hosts":            {route("cart.test, shop.test", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, cart.test/ and others (requests that match no trigger get status 404)"},
 		"the hosts of its listeners":  {route("", toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, / (requests that match no trigger get status 404)"},
 		"a wildcard":                  {route(`"*.test"`, toShop), target("shop", "shop.test"), "Wired: HTTPRoute web, *.test/ (requests"},

@@ -21,7 +21,7 @@ func FromIngress(ingress *networkingv1.Ingress, routings ...Routing) Object {
 	}
 	for i := range routings {
 		if router := routings[i].ingressRouter(ingress); router != "" {
-			object.router = fmt.Sprintf("traffic router %s of Rollout %s", router, &routings[i])
+			object.router = fmt.Sprintf("traffic router %s of Rollout %s manages its weights", router, &routings[i])
 		}
 	}
 	everything := requestSet{hosts: []string{""}, paths: []path{{}}}

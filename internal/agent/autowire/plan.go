@@ -15,8 +15,8 @@ import (
 
 // Namespace is the input of a plan: the state of one namespace.
 type Namespace struct {
-	// Objects are the Ingresses, HTTPRoutes and VirtualServices of the namespace, and its Services of ServiceObjects, as
-	// stored.
+	// Objects are the Ingresses, HTTPRoutes, VirtualServices and Routes of the namespace, and its Services of
+	// ServiceObjects, as stored.
 	Objects []Object
 	// Targets are the HTTPScaledObjects with autowiring enabled.
 	Targets []Target
@@ -142,6 +142,8 @@ type objectPlan struct {
 	originals   map[int]backend
 	isRestored  bool
 	recordIssue string
+	// originalPort is the port of a Route before it is wired, as backend.targetPort.
+	originalPort string
 	// inherited are the inheritances of all targets and rivals, by name.
 	inherited    map[string]*inheritance
 	results      outcomes
@@ -160,6 +162,9 @@ func (p *objectPlan) plan() (Change, error) {
 		return change, nil
 	}
 	state := coolDownOf(p.object.meta)
+	if at := p.leftover(); at >= 0 {
+		return p.removeLeftover(at, state)
+	}
 	switch {
 	case p.isRestored:
 		state = state.afterRestore(lastSpecManager(p.object.meta), p.Now)
@@ -268,8 +273,7 @@ func (p *objectPlan) permanentBlocker(
 		func() (string, string) { return p.unmanaged(original, originals) },
 		func() (string, string) { return p.fleetBlocker(targets) },
 		func() (string, string) { return original.filterBlocker(p.object) },
-		original.subsetBlocker,
-		func() (string, string) { return p.meshBlocker(to) },
+		func() (string, string) { return p.kindBlocker(originals, at, to) },
 		func() (string, string) { return p.annotationBlocker(targets, original, toService) },
 		func() (string, string) { return p.precedenceBlocker(targets, original) },
 		func() (string, string) {
@@ -293,12 +297,6 @@ func (p *objectPlan) permanentBlocker(
 		}
 	}
 	return "", ""
-}
-
-// isReverted reports whether someone else has undone what the agent wrote into a Service. Of other kinds, matchOriginals
-// returns no original in that case.
-func (p *objectPlan) isReverted() bool {
-	return p.isRestored && p.object.kind == trigger.AutowireService
 }
 
 // isPending reports whether a wired backend stays as it is until its new port, or what decides about it, is known.
@@ -359,6 +357,9 @@ func (p *objectPlan) destination(original *backend, targets []*Target, toService
 		to.namespace, to.isCrossNamespace = p.Shared.Namespace, true
 	}
 	to.service.Port.Number = p.proxyPort(original, targets, toService, to.isCrossNamespace)
+	if original.isRouteTarget {
+		to.targetPort = p.proxyTargetPort(to.service.Port.Number)
+	}
 	if original.selection != nil {
 		to.selection = p.ofProxies(original.selection, to.service.Port.Number)
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 )
 
-// maker generates random Ingresses, HTTPRoutes, VirtualServices and targets, similar enough to match.
+// maker generates random Ingresses, HTTPRoutes, VirtualServices, Routes and targets, similar enough to match.
 type maker struct {
 	*rand.Rand
 
@@ -105,7 +105,7 @@ func (m maker) targets() []autowire.Target {
 		made.IsProgrammed, made.IsShared = m.IntN(4) > 0, m.IntN(3) == 0
 		made.Certificate = autowire.Certificate(m.IntN(4))
 		if m.IntN(4) == 0 {
-			made.Kinds = made.Kinds[m.IntN(3):][:1]
+			made.Kinds = made.Kinds[m.IntN(len(made.Kinds)):][:1]
 		}
 		out = append(out, made)
 	}
@@ -124,6 +124,9 @@ func (m maker) edit(seed uint64) func(map[string]any) {
 			return
 		case "VirtualService":
 			m.editVirtualService(ingress)
+			return
+		case "Route":
+			m.editOpenShiftRoute(ingress)
 			return
 		}
 		spec := ingress["spec"].(map[string]any)
@@ -198,9 +201,11 @@ func FuzzPlan(f *testing.F) {
 		w := newFixture(t)
 		for i := range 1 + m.IntN(3) {
 			object := m.ingress(fmt.Sprint("object", i))
-			switch m.IntN(3) {
+			switch m.IntN(4) {
 			case 0:
 				object = m.httpRoute(fmt.Sprint("object", i))
+			case 2:
+				object = m.openShiftRoute(fmt.Sprint("object", i))
 			case 1:
 				object = m.virtualService(fmt.Sprint("object", i))
 			}
@@ -235,10 +240,11 @@ func FuzzPlan(f *testing.F) {
 				w.rollouts[0].Spec.Strategy.Canary.TrafficRouting.Istio = &apis.IstioRouting{
 					VirtualServices: []apis.RoutedVirtualService{{Name: m.one("object0", "object1.team", "object0.other")}},
 				}
+				w.rollouts[0].Spec.Strategy.Canary.TrafficRouting.Plugins["argoproj-labs/openshift"] = json.RawMessage(m.one(`{"routes": ["object0"]}`, `{"routes": ["object1"]}`, `{}`))
 			case "rules":
 				w.DestinationRules = m.destinationRules()
 			case "ports": // another port of Service cart, of which destinations without a port use the only one
-				ports := []corev1.ServicePort{{Name: "http", Port: 80}, {Name: "admin", Port: 81}}
+				ports := []corev1.ServicePort{{Name: m.one("http", "web"), Port: 80}, {Name: "admin", Port: 81}}
 				w.Services["cart"] = service("", ports[:1+m.IntN(2)]...)
 			case "edit":
 				i, edit := m.IntN(len(w.stored)), m.edit(m.Uint64())

@@ -7,6 +7,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/desired"
+	"github.com/kedify/argo-rollouts-plugin/internal/trigger"
 )
 
 // restorePatch returns the JSON patch (RFC 6902) that restores the original backends and removes its own
@@ -21,6 +22,10 @@ func restorePatch(wired, originals []backend) (string, error) {
 		ref := &wired[i]
 		if ref.selection != nil {
 			patch = append(patch, ref.restoreSelection(&originals[i])...)
+			continue
+		}
+		if ref.isRouteTarget {
+			patch = append(patch, ref.restoreTarget(&originals[i])...)
 			continue
 		}
 		for _, field := range ref.preconditions {
@@ -93,6 +98,7 @@ func (b *backend) add(current operation) (isComplete bool, err error) {
 	}
 	isNamespace := strings.HasSuffix(current.Path, "/namespace")
 	switch {
+	case b.addTarget(current):
 	case isNamespace && current.Op == "test":
 		b.crossedNamespace = true
 	case isNamespace && current.Op == "add":
@@ -107,6 +113,7 @@ func (b *backend) add(current operation) (isComplete bool, err error) {
 		if name, rest, isFull := strings.Cut(b.service.Name, "."); b.isDestination && isFull {
 			b.service.Name, b.domain = name, "."+rest
 		}
+		return isRoutePointer(pointer), err
 	case current.Op == "replace":
 		b.isPlainPort = json.Unmarshal(current.Value, &b.service.Port.Number) == nil
 		if !b.isPlainPort {
@@ -158,4 +165,10 @@ func matchOriginals(backends, record []backend) (originals map[int]backend, isRe
 		return isRedirected(ref, original) && isCurrent(ref, original) && ref.resemblesRecord(original)
 	}, restore)
 	return originals, isRestored
+}
+
+// isReverted reports whether someone else has undone what the agent wrote into a Service, or into the port of a Route.
+// Of other kinds, matchOriginals returns no original in that case.
+func (p *objectPlan) isReverted() bool {
+	return p.isRestored && (p.object.kind == trigger.AutowireService || p.object.kind == trigger.AutowireRoute)
 }

@@ -16,8 +16,12 @@ import (
 // gatewayPlugin is the name in Rollouts of the traffic router plugin that sets the weights of HTTPRoutes.
 const gatewayPlugin = "argoproj-labs/gatewayAPI"
 
-// Routing is the set of HTTPRoutes that gatewayPlugin manages for one Rollout, and of Ingresses and VirtualServices that
-// the controller itself manages for it.
+// openShiftPlugin is the name in Rollouts of the traffic router plugin that sets the weights of Routes of OpenShift
+// (argoproj-labs/rollouts-plugin-trafficrouter-openshift, pkg/plugin/plugin.go).
+const openShiftPlugin = "argoproj-labs/openshift"
+
+// Routing is the set of HTTPRoutes that gatewayPlugin manages for one Rollout, of Routes that openShiftPlugin manages, and
+// of Ingresses and VirtualServices that the controller itself manages for it.
 type Routing struct {
 	rollout, namespace string // the Rollout's name and namespace
 	config             routingConfig
@@ -37,23 +41,23 @@ type routingConfig struct {
 	// HTTPRouteSelector selects routes of Namespace by their labels.
 	HTTPRouteSelector *metav1.LabelSelector `json:"httpRouteSelector"`
 	// hasRoutes reports whether the Rollout uses the plugin. nginx and alb are the Ingresses of the controller's own
-	// routers, and istio the VirtualServices.
-	hasRoutes         bool
-	nginx, alb, istio []string
+	// routers, istio the VirtualServices, and openShift the Routes of openShiftPlugin.
+	hasRoutes                    bool
+	nginx, alb, istio, openShift []string
 }
 
-// RoutingConfig returns a text that differs for two versions of a Rollout if they manage other HTTPRoutes, Ingresses or
-// VirtualServices.
+// RoutingConfig returns a text that differs for two versions of a Rollout if they manage other HTTPRoutes, Ingresses,
+// VirtualServices or Routes.
 func RoutingConfig(rollout *apis.Rollout) string {
 	canary := rollout.Spec.Strategy.Canary
 	if canary == nil || canary.TrafficRouting == nil {
 		return ""
 	}
 	return fmt.Sprint(string(canary.TrafficRouting.Plugins[gatewayPlugin]), canary.TrafficRouting.Ingresses(),
-		canary.TrafficRouting.Istio.Names())
+		canary.TrafficRouting.Istio.Names(), string(canary.TrafficRouting.Plugins[openShiftPlugin]))
 }
 
-// Routings returns the routings of all Rollouts that use gatewayPlugin, Ingresses or VirtualServices. An unreadable
+// Routings returns the routings of all Rollouts that use one of the plugins, Ingresses or VirtualServices. An unreadable
 // configuration is ignored: the plugin rejects it.
 func Routings(rollouts ...apis.Rollout) []Routing {
 	var routings []Routing
@@ -70,6 +74,7 @@ func Routings(rollouts ...apis.Rollout) []Routing {
 		}
 		routing.config.nginx, routing.config.alb = canary.TrafficRouting.Nginx.Names(), canary.TrafficRouting.ALB.Names()
 		routing.config.istio = canary.TrafficRouting.Istio.Names()
+		routing.config.openShift = routesOf(canary.TrafficRouting.Plugins[openShiftPlugin])
 		if routing.config.hasRoutes || routing.hasOwnRouters() {
 			routings = append(routings, routing)
 		}
@@ -80,9 +85,25 @@ func Routings(rollouts ...apis.Rollout) []Routing {
 // String returns namespace and name of the Rollout, for messages.
 func (r *Routing) String() string { return r.namespace + "/" + r.rollout }
 
-// hasOwnRouters reports whether the Rollout uses routers of the controller itself.
+// hasOwnRouters reports whether the Rollout uses routers for objects of its own namespace.
 func (r *Routing) hasOwnRouters() bool {
-	return len(r.config.nginx)+len(r.config.alb)+len(r.config.istio) > 0
+	return len(r.config.nginx)+len(r.config.alb)+len(r.config.istio)+len(r.config.openShift) > 0
+}
+
+// routesOf returns the names of the Routes in a configuration of openShiftPlugin.
+func routesOf(config json.RawMessage) []string {
+	var parsed struct {
+		Routes []string `json:"routes"`
+	}
+	if len(config) == 0 || json.Unmarshal(config, &parsed) != nil {
+		return nil
+	}
+	return parsed.Routes
+}
+
+// managesRoute reports whether openShiftPlugin manages a Route. Its Routes are in the namespace of the Rollout.
+func (r *Routing) managesRoute(route metav1.Object) bool {
+	return route.GetNamespace() == r.namespace && slices.Contains(r.config.openShift, route.GetName())
 }
 
 // managesVirtualService reports whether the controller manages a VirtualService.
@@ -122,7 +143,7 @@ func (r *Routing) ingressRouter(ingress metav1.Object) string {
 	return ""
 }
 
-// Namespaces returns the namespaces of the HTTPRoutes, Ingresses and VirtualServices.
+// Namespaces returns the namespaces of the HTTPRoutes, Ingresses, VirtualServices and Routes.
 func (r *Routing) Namespaces() []string {
 	namespaces := []string{r.config.Namespace}
 	if r.namespace != r.config.Namespace && r.hasOwnRouters() {

@@ -36,7 +36,7 @@ type Target struct {
 	AutowireService, Fallback string
 	// Port is a number or name of one of the Service's ports.
 	Port networkingv1.ServiceBackendPort
-	// Kinds are the kinds of objects that may be wired for it, of those that this version supports.
+	// Kinds are the kinds of objects that may be wired for it.
 	Kinds []trigger.AutowireKind
 	// IsShared reports whether the shared fleet of another namespace serves it.
 	IsShared bool
@@ -102,7 +102,7 @@ func TargetOf(object *httpv1alpha1.HTTPScaledObject, sharedNamespace string) (Ta
 	}
 	isIncomplete := object.Annotations[httpv1alpha1.AnnotationAutowireService] == "" && len(parsed.Autowire) > 1
 	kinds := slices.DeleteFunc(parsed.Autowire, func(kind trigger.AutowireKind) bool {
-		return kindNames()[kind] == "" || kind == trigger.AutowireService && isIncomplete
+		return kind == trigger.AutowireService && isIncomplete
 	})
 	programmed := meta.FindStatusCondition(
 		httpv1alpha1.StatusOf(object).Conditions, httpv1alpha1.ConditionProgrammed)
@@ -184,12 +184,9 @@ func weightedServices(object *httpv1alpha1.HTTPScaledObject) (names []string) {
 	return names
 }
 
-// unsupported returns a message if this version supports none of the requested kinds, or if a kind lacks what it needs.
+// unsupported returns a message if a kind lacks what it needs.
 func (t *Target) unsupported() string {
-	switch {
-	case len(t.Kinds) == 0:
-		return "of the kinds in trafficAutowire, this version supports only ingress, httproute, virtualservice and service"
-	case slices.Contains(t.Kinds, trigger.AutowireService) && t.AutowireService == "":
+	if slices.Contains(t.Kinds, trigger.AutowireService) && t.AutowireService == "" {
 		return "kind service needs the Service that clients call, in annotation " + httpv1alpha1.AnnotationAutowireService
 	}
 	return ""

@@ -18,7 +18,7 @@ import (
 func TestTargetOf(t *testing.T) {
 	t.Parallel()
 	const made = `labels: {app.kubernetes.io/managed-by: kedify-http-agent}`
-	const all, ingress, route = "ingress httproute virtualservice", "ingress", "httproute"
+	const all, ingress, route = "ingress httproute virtualservice route", "ingress", "httproute"
 	const settings = `, annotations: {http.kedify.io/autowire-settings: '` + inH2C + `'}`
 	report := func(ready, acked int, settings string) string {
 		return fmt.Sprintf(`{dataPlane: {proxies: {ready: %d, acked: %d}, autowireSettings: %q}}`, ready, acked, settings)
@@ -41,7 +41,7 @@ func TestTargetOf(t *testing.T) {
 		"manual":                           {metadata: `annotations: {}`},
 		"manual, annotated":                {metadata: `annotations: {http.kedify.io/traffic-autowire: ingress}`, isTarget: true, kinds: ingress},
 		"opted out":                        {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "false"}`},
-		"other kinds":                      {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: route}`, isTarget: true, unsupportedKinds: "of the kinds in trafficAutowire, this version supports only ingress, httproute, virtualservice and service"},
+		"other kinds":                      {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: route}`, isTarget: true, kinds: "route"},
 		"a Service, without its name":      {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: service}`, isTarget: true, kinds: "service", unsupportedKinds: "kind service needs the Service that clients call, in annotation http.kedify.io/autowire-service"},
 		"a Service":                        {metadata: made + `, annotations: {http.kedify.io/traffic-autowire: "service,ingress", http.kedify.io/autowire-service: web, http.kedify.io/fallback-service: shop}`, isTarget: true, kinds: "service ingress", from: "web", fallback: "shop"},
 		"weights":                          {metadata: made + `, annotations: {http.kedify.io/weighted-backends: '[{service: shop, weight: 1}, {service: new, weight: 9}]'}`, isTarget: true, kinds: all, weighted: []string{"shop", "new"}},

@@ -15,7 +15,7 @@ import (
 
 // Trimmer removes what a plan does not read from objects before they are cached: any tenant can store 256 KiB of
 // annotations in each object, and more of other metadata.
-type Trimmer struct{ ingress, route, virtualService, service annotationSet }
+type Trimmer struct{ ingress, route, virtualService, openShiftRoute, service annotationSet }
 
 // NewTrimmer returns a Trimmer.
 func NewTrimmer() *Trimmer {
@@ -31,7 +31,9 @@ func NewTrimmer() *Trimmer {
 	}
 	return &Trimmer{
 		ingress: newAnnotationSet(onIngress, ofIngresses), route: newAnnotationSet(onRoute, own),
-		virtualService: newAnnotationSet(0, own), service: newAnnotationSet(onService, slices.Concat(own, []string{
+		virtualService: newAnnotationSet(0, own),
+		openShiftRoute: newAnnotationSet(onOpenShift, append(slices.Clone(own), disableCookies)),
+		service: newAnnotationSet(onService, slices.Concat(own, []string{
 			rolloutManagedBy, httpv1alpha1.AnnotationProxyUnneeded,
 		})),
 	}
@@ -50,6 +52,15 @@ func (t *Trimmer) HTTPRoute(route *apis.HTTPRoute) { t.route.trim(route) }
 func (t *Trimmer) VirtualService(service *apis.VirtualService) {
 	t.virtualService.trim(service)
 	service.Labels = nil
+}
+
+// Route trims a Route of OpenShift. The owner that controls it stays: it may be an Ingress.
+func (t *Trimmer) Route(route *apis.Route) {
+	controller := metav1.GetControllerOf(route)
+	t.openShiftRoute.trim(route)
+	if route.Labels = nil; controller != nil {
+		route.OwnerReferences = []metav1.OwnerReference{*controller}
+	}
 }
 
 // Service returns the part of a Service that a plan reads.

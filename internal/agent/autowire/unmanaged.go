@@ -11,7 +11,7 @@ import (
 // the request's attributes, and would not keep the rule's weights.
 func (p *objectPlan) unmanaged(original *backend, all []backend) (reason, message string) {
 	if p.object.router != "" {
-		return httpv1alpha1.ReasonManagedByTrafficRouter, p.object.router + " manages its weights"
+		return httpv1alpha1.ReasonManagedByTrafficRouter, p.object.router
 	}
 	for i := range all {
 		other := &all[i]

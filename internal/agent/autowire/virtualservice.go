@@ -34,7 +34,7 @@ func FromVirtualService(service *apis.VirtualService, routings ...Routing) Objec
 	object := Object{kind: trigger.AutowireVirtualService, meta: service}
 	for i := range routings {
 		if routings[i].managesVirtualService(service) {
-			object.router = fmt.Sprintf("traffic router istio of Rollout %s", &routings[i])
+			object.router = fmt.Sprintf("traffic router istio of Rollout %s manages its weights", &routings[i])
 		}
 	}
 	for i := range service.Spec.HTTP {

@@ -135,7 +135,7 @@ func TestVirtualServiceConditions(t *testing.T) {
 		says    string // the condition's reason, and a part of its message
 	}{
 		"same host":                      {virtualService("shop.test", destinationShop), target("shop", "shop.test"), wired},
-		"another host":                   {virtualService("cart.test", destinationShop), target("shop", "shop.test"), "NoMatchingBackend: no Ingress, HTTPRoute or VirtualService has a backend with Service shop"},
+		"another host":                   {virtualService("cart.test", destinationShop), target("shop", "shop.test"), "NoMatchingBackend: no Ingress, HTTPRoute, VirtualService or Route has a backend with Service shop"},
 		"one of two hosts":               {virtualService("cart.test, shop.test", destinationShop), target("shop", "shop.test"), "Wired: VirtualService web, cart.test/ and others (requests that match no trigger get status 404)"},
 		"a delegate":                     {`{kind: VirtualService, metadata: {name: web, namespace: team}, spec: {http: [{` + destinationShop + `}]}}`, target("shop", "shop.test"), "Wired: VirtualService web, / (requests"},
 		"a wildcard":                     {virtualService(`"*.test"`, destinationShop), target("shop", "shop.test"), "Wired: VirtualService web, *.test/ (requests"},

@@ -43,14 +43,14 @@ import (
 // and an apply removes the manager's other fields.
 const autowireOwner = fieldOwner + "-autowire"
 
-// AutowireReconciler updates the backends of Ingresses, HTTPRoutes and VirtualServices, and Services, as package autowire
-// plans. It is a reconcile.Reconciler, and its requests name namespaces.
+// AutowireReconciler updates the backends of Ingresses, HTTPRoutes, VirtualServices and Routes, and Services, as package
+// autowire plans. It is a reconcile.Reconciler, and its requests name namespaces.
 type AutowireReconciler struct {
 	// Client writes, and reads from the cache of AutowireCache.
 	Client client.Client
 	// APIReader reads without a cache.
 	APIReader client.Reader
-	// Events records Events on Ingresses, HTTPRoutes, VirtualServices, Services and HTTPScaledObjects.
+	// Events records Events on Ingresses, HTTPRoutes, VirtualServices, Routes, Services and HTTPScaledObjects.
 	Events record.EventRecorder
 	// Now is the clock.
 	Now func() time.Time
@@ -72,13 +72,13 @@ type AutowireReconciler struct {
 	// ProbeProxies keeps a connection to each proxy of a namespace and returns those that are gone.
 	// SetupWithManager sets it; nil disables probing.
 	ProbeProxies func(namespace string, proxies []netip.AddrPort) (gone []netip.AddrPort)
-	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute, VirtualService, Rollout or, without
-	// the caches of SetupWithManager, BackendTLSPolicy and DestinationRule. SetupWithManager sets it.
+	// IsInstalled reports whether the API server serves an optional kind: HTTPRoute, Rollout or, without the caches of
+	// SetupWithManager, VirtualService, Route, BackendTLSPolicy and DestinationRule. SetupWithManager sets it.
 	IsInstalled func(schema.GroupVersionKind) bool
 	// StatusSchema is the schema of the status of HTTPScaledObjects, nil if it is unknown.
 	StatusSchema *crd.Published
-	// VirtualServices caches VirtualServices. SetupWithManager sets it if it is nil; without it, Client reads them.
-	VirtualServices *VirtualServices
+	// Routers caches VirtualServices and Routes. SetupWithManager sets it if it is nil; without it, Client reads them.
+	Routers *OptionalRouters
 	// classes, policies, alphaPolicies and rules cache IngressClasses, BackendTLSPolicies and DestinationRules.
 	// SetupWithManager sets them; without them, Client reads these kinds.
 	classes, policies, alphaPolicies, rules *kindCache
@@ -251,8 +251,9 @@ func isNewProblem(before, after *metav1.Condition) bool {
 }
 
 // SetupWithManager adds the controller to mgr. It reconciles a namespace when an object that affects its backends
-// changes. HTTPRoutes, BackendTLSPolicies, Rollouts and the kinds of Istio are watched as soon as they are installed, and
-// BackendTLSPolicies, IngressClasses and the kinds of Istio as soon as the agent has the permission.
+// changes. HTTPRoutes, BackendTLSPolicies, Rollouts and the kinds of Istio and OpenShift are watched as soon as they are
+// installed, and BackendTLSPolicies, IngressClasses and the kinds of Istio and OpenShift as soon as the agent has the
+// permission.
 func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 	if err := a.cacheInputs(mgr); err != nil {
 		return err
@@ -281,7 +282,9 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 		WatchesRawSource(source.Channel(a.policies.subscribe(), handler.EnqueueRequestsFromMapFunc(a.policyNamespaces))).
 		WatchesRawSource(source.Channel(a.alphaPolicies.subscribe(), handler.EnqueueRequestsFromMapFunc(a.policyNamespaces))).
 		WatchesRawSource(source.Channel(
-			a.VirtualServices.subscribe(), handler.EnqueueRequestsFromMapFunc(a.serviceNamespaces))).
+			a.Routers.services.subscribe(), handler.EnqueueRequestsFromMapFunc(a.routerNamespaces))).
+		WatchesRawSource(source.Channel(
+			a.Routers.routes.subscribe(), handler.EnqueueRequestsFromMapFunc(a.routerNamespaces))).
 		WatchesRawSource(source.Channel(a.rules.subscribe(), handler.EnqueueRequestsFromMapFunc(a.ruleNamespaces))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers, ReconciliationTimeout: reconcileTimeout, UsePriorityQueue: new(true),
@@ -295,7 +298,7 @@ func (a *AutowireReconciler) SetupWithManager(mgr manager.Manager) error {
 	return errors.Join(
 		mgr.Add(prober), setUpGrants(),
 		a.classes.setUp(), a.policies.setUp(), a.alphaPolicies.setUpUnless(a.policies), // in this order
-		a.VirtualServices.cache.setUp(), a.rules.setUp(),
+		a.Routers.setUp(), a.rules.setUp(),
 		optional.watch(apis.RolloutKind(), &apis.Rollout{}, enqueueNamespaces(routedNamespaces),
 			predicate.Funcs{UpdateFunc: routingChanged}),
 		optional.watch(apis.HTTPRouteKind(), &apis.HTTPRoute{}, enqueueNamespaces(ownNamespace),
@@ -333,8 +336,8 @@ func requestsFor(namespaces []string) (requests []reconcile.Request) {
 // ownNamespace returns the namespace of an object.
 func ownNamespace(object client.Object) []string { return []string{object.GetNamespace()} }
 
-// routedNamespaces returns the namespaces of the HTTPRoutes, Ingresses and VirtualServices that a Rollout's traffic
-// router manages.
+// routedNamespaces returns the namespaces of the HTTPRoutes, Ingresses, VirtualServices and Routes that a Rollout's
+// traffic router manages.
 func routedNamespaces(object client.Object) (namespaces []string) {
 	if rollout, ok := object.(*apis.Rollout); ok {
 		for _, routing := range autowire.Routings(*rollout) {

@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 )
 
-// cacheInputs creates the caches of IngressClasses, BackendTLSPolicies and DestinationRules, and of VirtualServices if
-// there is none. Earlier versions of the agent had no permission for them.
+// cacheInputs creates the caches of IngressClasses, BackendTLSPolicies and DestinationRules, and of VirtualServices and
+// Routes if there is none. Earlier versions of the agent had no permission for them.
 func (a *AutowireReconciler) cacheInputs(mgr manager.Manager) (err error) {
 	class := networkingv1.SchemeGroupVersion.WithKind("IngressClass")
 	var failed error
@@ -29,8 +29,8 @@ func (a *AutowireReconciler) cacheInputs(mgr manager.Manager) (err error) {
 	a.policies = newCache(apis.BackendTLSPolicyKind(), &apis.BackendTLSPolicy{}, a.Namespaces)
 	a.alphaPolicies = newCache(apis.AlphaBackendTLSPolicyKind(), &apis.AlphaBackendTLSPolicy{}, a.Namespaces)
 	a.rules = newCache(apis.DestinationRuleKind(), &apis.DestinationRule{}, a.Namespaces)
-	if a.VirtualServices == nil {
-		a.VirtualServices, err = NewVirtualServices(mgr, a.Namespaces)
+	if a.Routers == nil {
+		a.Routers, err = NewOptionalRouters(mgr, a.Namespaces)
 		failed = errors.Join(failed, err)
 	}
 	return failed

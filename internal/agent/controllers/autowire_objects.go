@@ -2,9 +2,11 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
@@ -17,15 +19,16 @@ type routers struct {
 	ingresses networkingv1.IngressList
 	routes    apis.HTTPRouteList
 	services  apis.VirtualServiceList
+	openShift apis.RouteList
 }
 
 // count returns the number of objects.
 func (r *routers) count() int {
-	return len(r.ingresses.Items) + len(r.routes.Items) + len(r.services.Items)
+	return len(r.ingresses.Items) + len(r.routes.Items) + len(r.services.Items) + len(r.openShift.Items)
 }
 
-// objects reads the Ingresses, HTTPRoutes and VirtualServices of a namespace into it, adds those of its Services that
-// autowiring may change, and returns them in the same order.
+// objects reads the Ingresses, HTTPRoutes, VirtualServices and Routes of a namespace into it, adds those of its Services
+// that autowiring may change, and returns them in the same order.
 func (a *AutowireReconciler) objects(
 	ctx context.Context, name string, into *autowire.Namespace,
 ) (objects []client.Object, err error) {
@@ -53,6 +56,10 @@ func (a *AutowireReconciler) objects(
 		objects = append(objects, &found.services.Items[i])
 		into.Objects = append(into.Objects, autowire.FromVirtualService(&found.services.Items[i], routings...))
 	}
+	for i := range found.openShift.Items {
+		objects = append(objects, &found.openShift.Items[i])
+		into.Objects = append(into.Objects, autowire.FromRoute(&found.openShift.Items[i], routings...))
+	}
 	if into.OtherEndpoints, err = a.otherEndpoints(ctx, name, into.ServicesWithoutSelector()); err != nil {
 		return nil, err
 	}
@@ -63,7 +70,7 @@ func (a *AutowireReconciler) objects(
 	return objects, nil
 }
 
-// readRouters reads the objects of a namespace. Without the permission for VirtualServices, it records that in
+// readRouters reads the objects of a namespace. Without the permission for VirtualServices or Routes, it records that in
 // into.Unlisted.
 func (a *AutowireReconciler) readRouters(
 	ctx context.Context, name string, into *autowire.Namespace,
@@ -76,11 +83,17 @@ func (a *AutowireReconciler) readRouters(
 	if err != nil {
 		return nil, err
 	}
-	problem, err := a.list(ctx, a.VirtualServices.kindCache(), apis.VirtualServiceKind(), &found.services, inside)
-	if problem != "" {
-		into.Unlisted = map[trigger.AutowireKind]string{trigger.AutowireVirtualService: problem}
+	into.Unlisted = map[trigger.AutowireKind]string{}
+	optional := func(name trigger.AutowireKind, kind schema.GroupVersionKind, list client.ObjectList) error {
+		problem, err := a.list(ctx, a.Routers.of(kind), kind, list, inside)
+		if problem != "" {
+			into.Unlisted[name] = problem
+		}
+		return err
 	}
-	return found, err
+	return found, errors.Join(
+		optional(trigger.AutowireVirtualService, apis.VirtualServiceKind(), &found.services),
+		optional(trigger.AutowireRoute, apis.RouteKind(), &found.openShift))
 }
 
 // readInputs reads what decides how the controllers of objects of a namespace use Services.

@@ -59,6 +59,8 @@ func Trim() toolscache.TransformFunc {
 			trimmer.HTTPRoute(typed)
 		case *apis.VirtualService:
 			trimmer.VirtualService(typed)
+		case *apis.Route:
+			trimmer.Route(typed)
 		case *apis.DestinationRule:
 			trimMeta(typed)
 		case *apis.ScaledObject:

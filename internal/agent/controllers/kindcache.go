@@ -42,6 +42,8 @@ type kindCache struct {
 	failures atomic.Int32
 	// effect is the effect of objects that cannot be read, for the log.
 	effect string
+	// isUpdated reports whether an update of an object is more than one of its status.
+	isUpdated func(before, after any) bool
 	// subscribers receive each object that changes, and an object without a name when problem changes.
 	subscribers []chan event.GenericEvent
 	// done is closed when the cache has to end.
@@ -53,7 +55,7 @@ func newKindCache(
 	mgr manager.Manager, kind schema.GroupVersionKind, object client.Object, namespaces []string,
 ) (*kindCache, error) {
 	k := &kindCache{
-		manager: mgr, kind: kind, object: object, done: make(chan struct{}),
+		manager: mgr, kind: kind, object: object, done: make(chan struct{}), isUpdated: isUpdated,
 		effect: "the agent wires no other backend for which they matter",
 	}
 	options := cache.Options{
@@ -105,7 +107,7 @@ func (k *kindCache) watch() error {
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: notify, DeleteFunc: notify,
 		UpdateFunc: func(before, after any) {
-			if isUpdated(before, after) {
+			if k.isUpdated(before, after) {
 				notify(after)
 			}
 		},

@@ -75,7 +75,7 @@ func labelsOf(deployment *appsv1.Deployment) [2]map[string]string {
 	return [2]map[string]string{all, next}
 }
 
-// routingChanged reports whether a Rollout manages other HTTPRoutes, Ingresses or VirtualServices.
+// routingChanged reports whether a Rollout manages other HTTPRoutes, Ingresses, VirtualServices or Routes.
 func routingChanged(change event.UpdateEvent) bool {
 	before, isBefore := change.ObjectOld.(*apis.Rollout)
 	after, isAfter := change.ObjectNew.(*apis.Rollout)

@@ -74,11 +74,11 @@ type ProxyReconciler struct {
 	CAChanged <-chan event.GenericEvent
 	// Namespaces are the namespaces in which proxies are installed; an empty list means all.
 	Namespaces []string
-	// IgnoreRoutes means that no Ingress, HTTPRoute and VirtualService counts as a user of proxies, and that the agent needs
-	// no permission for them.
+	// IgnoreRoutes means that no Ingress, HTTPRoute, VirtualService and Route counts as a user of proxies, and that the agent
+	// needs no permission for them.
 	IgnoreRoutes bool
-	// VirtualServices caches VirtualServices; nil means that there are none.
-	VirtualServices *VirtualServices
+	// Routers caches VirtualServices and Routes; nil means that there are none.
+	Routers *OptionalRouters
 	// InterceptorRoutes caches InterceptorRoutes; nil means that there are none. ScalerAddress is the address of this
 	// project's scaler: an InterceptorRoute that a trigger names for it needs proxies.
 	InterceptorRoutes *InterceptorRoutes
@@ -358,9 +358,10 @@ func (p *ProxyReconciler) SetupWithManager(mgr manager.Manager) error {
 		chosen = chosen.Watches(&networkingv1.Ingress{}, inside,
 			builder.WithPredicates(predicate.AnnotationChangedPredicate{}))
 	}
-	if !p.IgnoreRoutes && p.VirtualServices != nil {
-		chosen = chosen.WatchesRawSource(source.Channel(
-			p.VirtualServices.subscribe(), handler.EnqueueRequestsFromMapFunc(p.withVirtualService)))
+	if !p.IgnoreRoutes && p.Routers != nil {
+		router := handler.EnqueueRequestsFromMapFunc(p.withRouter)
+		chosen = chosen.WatchesRawSource(source.Channel(p.Routers.services.subscribe(), router)).
+			WatchesRawSource(source.Channel(p.Routers.routes.subscribe(), router))
 	}
 	if p.InterceptorRoutes != nil {
 		chosen = chosen.WatchesRawSource(source.Channel(

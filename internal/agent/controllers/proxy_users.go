@@ -15,8 +15,8 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/autowire"
 )
 
-// isWired reports whether an Ingress, HTTPRoute or VirtualService has backends that the AutowireReconciler pointed at the
-// proxies of a namespace, or a Service selects them instead of its application. HTTPRoutes of every namespace may
+// isWired reports whether an Ingress, HTTPRoute, VirtualService or Route has backends that the AutowireReconciler pointed
+// at the proxies of a namespace, or a Service selects them instead of its application. HTTPRoutes of every namespace may
 // reference the shared fleet.
 func (p *ProxyReconciler) isWired(ctx context.Context, namespace string) (bool, error) {
 	if p.IgnoreRoutes {
@@ -37,7 +37,7 @@ func (p *ProxyReconciler) isWired(ctx context.Context, namespace string) (bool, 
 	if err != nil {
 		return false, err
 	}
-	if isWired, err := p.VirtualServices.isWired(ctx, namespace); isWired || err != nil {
+	if isWired, err := p.Routers.isWired(ctx, namespace); isWired || err != nil {
 		return isWired, err
 	}
 	isIngressWired := func(ingress networkingv1.Ingress) bool { return hasRestoreRecord(&ingress) }
@@ -63,11 +63,11 @@ func (p *ProxyReconciler) wired(_ context.Context, object client.Object) []recon
 	return p.requests(autowire.ProxyNamespaces(route)...)
 }
 
-// withVirtualService returns the request for the namespace of a VirtualService, or, for an object without a name, the
+// withRouter returns the request for the namespace of a VirtualService or Route, or, for an object without a name, the
 // requests for all namespaces with proxies.
-func (p *ProxyReconciler) withVirtualService(ctx context.Context, service client.Object) []reconcile.Request {
-	if service.GetName() == "" {
-		return p.withBootstrap(ctx, service)
+func (p *ProxyReconciler) withRouter(ctx context.Context, router client.Object) []reconcile.Request {
+	if router.GetName() == "" {
+		return p.withBootstrap(ctx, router)
 	}
-	return p.requests(service.GetNamespace())
+	return p.requests(router.GetNamespace())
 }

@@ -23,8 +23,8 @@ import (
 var errRestoreRecord = errors.New("annotation " + httpv1alpha1.AnnotationAutowireUndo + " is invalid: " +
 	"set the backends manually and remove the annotation")
 
-// restoreBackends restores the original backends of all Ingresses, HTTPRoutes and VirtualServices that the agent has
-// rewritten, and all Services that select the proxies, once no agent is left that would rewrite them again.
+// restoreBackends restores the original backends of all Ingresses, HTTPRoutes, VirtualServices and Routes that the agent
+// has rewritten, and all Services that select the proxies, once no agent is left that would rewrite them again.
 func (i *Installer) restoreBackends(ctx context.Context) error {
 	if err := i.waitPodsGone(ctx, "agent"); err != nil {
 		return err
@@ -63,6 +63,20 @@ func (i *Installer) restoreBackends(ctx context.Context) error {
 	for k := range services {
 		failed = errors.Join(failed, i.restore(ctx, istio.Kind, autowire.FromVirtualService(&services[k]), &services[k],
 			"apis", istio.Group, istio.Version, "namespaces", services[k].Namespace, "virtualservices", services[k].Name))
+	}
+	return errors.Join(failed, i.restoreRoutes(ctx))
+}
+
+// restoreRoutes restores the original backends of all Routes of OpenShift.
+func (i *Installer) restoreRoutes(ctx context.Context) (failed error) {
+	kind := apis.RouteKind()
+	routes, err := list[apis.Route](ctx, i, "", "apis", kind.Group, kind.Version, "routes")
+	if err != nil {
+		return fmt.Errorf("list Routes: %w", err)
+	}
+	for k := range routes {
+		failed = errors.Join(failed, i.restore(ctx, kind.Kind, autowire.FromRoute(&routes[k]), &routes[k],
+			"apis", kind.Group, kind.Version, "namespaces", routes[k].Namespace, "routes", routes[k].Name))
 	}
 	return failed
 }
