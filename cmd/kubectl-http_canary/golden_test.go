@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,7 +72,7 @@ func TestHelp(t *testing.T) {
 			before)
 		for _, child := range command.Commands() {
 			if !child.Hidden {
-				walk(child, append(path[:len(path):len(path)], child.Name()))
+				walk(child, append(slices.Clip(path), child.Name()))
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -121,7 +122,7 @@ func (b *bundleOptions) write(ctx context.Context, out io.Writer, collector *bun
 func printEntries(out io.Writer, entries []bundle.Entry, isDryRun bool) error {
 	table := output.Rows{Columns: output.Columns("FILE", "SIZE", "NOTE")}
 	for _, entry := range entries {
-		size := fmt.Sprint(entry.Size)
+		size := strconv.Itoa(entry.Size)
 		if isDryRun {
 			size = ""
 		}

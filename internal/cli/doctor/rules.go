@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 
@@ -59,16 +60,16 @@ func controllerRules() []rule {
 			codes: []Code{PluginNotRegistered},
 			needs: []facts.Resource{facts.Deployments, facts.Plugins, facts.Rollouts},
 			detail: func(cluster *facts.Facts) (string, bool) {
-				used := ""
+				var used []string
 				for _, name := range []string{facts.HTTPRouter, facts.GatewayRouter} {
 					if cluster.AnyUses(name) {
-						used += ", " + name
+						used = append(used, name)
 					}
 				}
-				if used == "" {
+				if len(used) == 0 {
 					return noRollout, false
 				}
-				return used[2:], cluster.Controller != nil
+				return strings.Join(used, ", "), cluster.Controller != nil
 			},
 		},
 	}
@@ -88,7 +89,7 @@ func permissionRules() []rule {
 		{
 			category: Permissions, title: "the agent has its permissions", needs: needs,
 			page: "reference/agent.md", codes: []Code{AgentForbidden},
-			detail: func(cluster *facts.Facts) (string, bool) { return noAgent(cluster) },
+			detail: noAgent,
 		},
 		{
 			category: Permissions, title: "KEDA may scale Rollouts", needs: append(needs, facts.ScaledObjects),

@@ -67,13 +67,13 @@ func TestVersionedObjects(t *testing.T) {
 		Name string `json:"name,omitempty"`
 	}
 	var out strings.Builder
-	for _, print := range []func() error{
+	for _, write := range []func() error{
 		func() error { return output.Print(&out, output.JSON, "Canary", object{Name: "shop"}) },
 		func() error { return output.Print(&out, output.YAML, "Canary", object{Name: "shop"}) },
 		func() error { return output.PrintLine(&out, "Canary", object{Name: "shop"}) },
 		func() error { return output.PrintLine(&out, "Empty", object{}) },
 	} {
-		if err := print(); err != nil {
+		if err := write(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package split
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
@@ -109,11 +110,15 @@ func written(objects []Object) Condition {
 	for _, object := range objects {
 		switch {
 		case object.Written == nil:
-			return Condition{Type: Written, Status: metav1.ConditionUnknown, Reason: "WeightsUnknown",
-				Message: object.Name + ": " + object.Problem}
+			return Condition{
+				Type: Written, Status: metav1.ConditionUnknown, Reason: "WeightsUnknown",
+				Message: object.Name + ": " + object.Problem,
+			}
 		case !object.AsDesired:
-			return Condition{Type: Written, Status: metav1.ConditionFalse, Reason: "OtherWeights",
-				Message: object.Name + " does not have the desired weights"}
+			return Condition{
+				Type: Written, Status: metav1.ConditionFalse, Reason: "OtherWeights",
+				Message: object.Name + " does not have the desired weights",
+			}
 		}
 	}
 	if len(objects) == 0 {
@@ -131,11 +136,15 @@ func verified(objects []Object, isWritten Condition) Condition {
 	for _, object := range objects {
 		switch object.Applied {
 		case No:
-			return Condition{Type: Verified, Status: metav1.ConditionFalse, Reason: "NotApplied",
-				Message: object.Name + ": " + object.Reason}
+			return Condition{
+				Type: Verified, Status: metav1.ConditionFalse, Reason: "NotApplied",
+				Message: object.Name + ": " + object.Reason,
+			}
 		case Unknown:
-			return Condition{Type: Verified, Status: metav1.ConditionUnknown, Reason: "NoReport",
-				Message: object.Name + ": " + object.Reason}
+			return Condition{
+				Type: Verified, Status: metav1.ConditionUnknown, Reason: "NoReport",
+				Message: object.Name + ": " + object.Reason,
+			}
 		case Yes:
 		}
 		if object.Proxies != nil {
@@ -171,5 +180,5 @@ func promoted(r *facts.Rollout) Condition {
 // isObserved reports whether the status of a Rollout belongs to its current generation.
 func isObserved(r *facts.Rollout) bool {
 	observed := r.Status.ObservedGeneration
-	return observed == "" || r.Generation == 0 || observed == fmt.Sprint(r.Generation)
+	return observed == "" || r.Generation == 0 || observed == strconv.FormatInt(r.Generation, 10)
 }
