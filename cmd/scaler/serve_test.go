@@ -178,7 +178,7 @@ func TestServe(t *testing.T) {
 
 // TestServices checks the registered services. Reflection is off, because it would list the API to any caller.
 func TestServices(t *testing.T) {
-	p, err := newProcess(local(), noAPI(), busy{}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler), new(slog.LevelVar))
+	p, err := newProcess(local(), noAPI(), busy{}, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
