@@ -56,8 +56,10 @@ func newStatus(conn *connection, show *display) *cobra.Command {
 		"show the number of requests that each proxy has sent to each Service")
 	flags.StringVar(&options.goal, "for", "",
 		"wait for a `condition`: ready, written, verified, verified=WEIGHT or promoted")
-	_ = command.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{"ready", "written", "verified",
-		"promoted"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = command.RegisterFlagCompletionFunc("for", cobra.FixedCompletions([]string{
+		"ready", "written", "verified",
+		"promoted",
+	}, cobra.ShellCompDirectiveNoFileComp))
 	addTimeout(flags, &options.timeout, 5*time.Minute, "maximum `time` for the command, except with --watch")
 	return command
 }

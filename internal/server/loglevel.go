@@ -17,7 +17,7 @@ const (
 )
 
 // LogLevel returns the level of the log to GET, and changes it by PUT with the level as the body. It serves only
-// connections of this machine to its loopback address, as those of kubectl port-forward are: whoever may open these, by
+// connections of this machine to its loopback address, as those of kubectl port-forward are: anyone who may open these, by
 // the permission for pods/portforward, may change the level.
 type LogLevel struct {
 	// Level is the level.

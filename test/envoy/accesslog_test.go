@@ -3,6 +3,7 @@ package envoy_test
 import (
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
@@ -15,10 +16,7 @@ import (
 func TestEnvoyAcceptsTelemetry(t *testing.T) {
 	t.Parallel()
 	envoy := envoyproc.Binary(t)
-	every := ""
-	for _, command := range translate.FormatCommands() {
-		every += "%" + command + "% "
-	}
+	every := "%" + strings.Join(translate.FormatCommands(), "% %") + "% "
 	for name, change := range map[string]func(*translate.Options){
 		"every command in text": func(o *translate.Options) { o.AccessLogSettings.Format = every + "100 %%" },
 		"every command in JSON": func(o *translate.Options) {

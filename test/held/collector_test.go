@@ -66,7 +66,8 @@ func startCollector(t *testing.T) *collector {
 		_, _ = io.WriteString(w, "{}")
 	}))
 	t.Cleanup(server.Close)
-	program.Run(t, binary, "--config=yaml:"+strings.Replace(collectorConfig, "TEST", server.URL, 1))
+	// The /proc of the machine does not have the PIDs of this test's namespace, in which the collector looks for its own.
+	program.Run(t, "env", "HOST_PROC=/proc/self", binary, "--config=yaml:"+strings.Replace(collectorConfig, "TEST", server.URL, 1))
 	await.True(t, "the collector listens", func() bool { return isListening(t) })
 	return c
 }

@@ -27,8 +27,10 @@ func isXML(t *testing.T, text string) {
 func TestBars(t *testing.T) {
 	t.Parallel()
 	image := plot.Bars("A & B", []plot.Bar{
-		{Label: "half", Text: "1 of 2", Share: 0.5}, {Label: "<at>", Text: "2 of 2", Share: 1},
-		{Label: "twice", Text: "4 of 2", Share: 2}, {Label: "unknown", Text: "NaN", Share: math.NaN()},
+		{Label: "half", Text: "1 of 2", Share: 0.5},
+		{Label: "<at>", Text: "2 of 2", Share: 1},
+		{Label: "twice", Text: "4 of 2", Share: 2},
+		{Label: "unknown", Text: "NaN", Share: math.NaN()},
 	})
 	isXML(t, image)
 	for _, want := range []string{

@@ -30,7 +30,7 @@ func TestVersions(t *testing.T) {
 	t.Parallel()
 	controller := deployment("argo-rollouts", "argo-rollouts", "quay.io/argoproj/argo-rollouts:v1.10.1")
 	controller.Spec.Template.Spec.InitContainers = []corev1.Container{{Image: "localhost:5000/plugins:1.2.3"}}
-	scaler := deployment("keda", "scaler", "ghcr.io/kedify/scaler@sha256:0")
+	scaler := deployment("keda", "scaler", "ghcr.io/kedify/argo-rollouts-plugin/scaler@sha256:0")
 	scaler.Labels = map[string]string{facts.LabelVersion: "0.9.0"}
 	cluster := &facts.Facts{
 		Controller: controller, Scaler: scaler,
@@ -54,7 +54,7 @@ func TestVersions(t *testing.T) {
 	want := []string{
 		"COMPONENT VERSION READY OBJECT IMAGE OR LOCATION",
 		"interceptor 1.2.3 1/2 keda/interceptor ghcr.io:443/kedify/interceptor:1.2.3@sha256:0",
-		"scaler 0.9.0 1/2 keda/scaler ghcr.io/kedify/scaler@sha256:0",
+		"scaler 0.9.0 1/2 keda/scaler ghcr.io/kedify/argo-rollouts-plugin/scaler@sha256:0",
 		"proxy - 1/2 api/kedify-proxy localhost:5000/envoy",
 		"proxy distroless-v1.40.0 1/2 web/kedify-proxy envoyproxy/envoy:distroless-v1.40.0",
 		"Argo Rollouts v1.10.1 1/2 argo-rollouts/argo-rollouts quay.io/argoproj/argo-rollouts:v1.10.1",

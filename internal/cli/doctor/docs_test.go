@@ -42,13 +42,14 @@ func TestCodesOfTheReferenceAreGenerated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := begin + "| Code | Severity | What is wrong |\n|---|---|---|\n"
+	var table strings.Builder
+	table.WriteString(begin + "| Code | Severity | What is wrong |\n|---|---|---|\n")
 	for _, explained := range all {
-		table += fmt.Sprintf("| `%s` | %s | %s |\n", explained.Code, explained.Severity, explained.Summary)
+		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", explained.Code, explained.Severity, explained.Summary)
 	}
 	before, rest, _ := strings.Cut(string(page), begin)
 	_, after, _ := strings.Cut(rest, end)
-	compareFile(t, name, before+table+end+after)
+	compareFile(t, name, before+table.String()+end+after)
 }
 
 func TestEveryCodeIsTestedAndDocumented(t *testing.T) {

@@ -97,11 +97,16 @@ func InstallPermissions(cluster *facts.Facts) []facts.Permission {
 	var all []facts.Permission
 	for _, access := range []struct{ group, resource, namespace string }{
 		{"apiextensions.k8s.io", "customresourcedefinitions", ""},
-		{"rbac.authorization.k8s.io", "clusterroles", ""}, {"rbac.authorization.k8s.io", "clusterrolebindings", ""},
+		{"rbac.authorization.k8s.io", "clusterroles", ""},
+		{"rbac.authorization.k8s.io", "clusterrolebindings", ""},
 		{"admissionregistration.k8s.io", "mutatingwebhookconfigurations", ""},
-		{"", "configmaps", controller}, {"apps", "deployments", controller},
-		{"apps", "deployments", components}, {"", "services", components}, {"", "serviceaccounts", components},
-		{"rbac.authorization.k8s.io", "roles", components}, {"rbac.authorization.k8s.io", "rolebindings", components},
+		{"", "configmaps", controller},
+		{"apps", "deployments", controller},
+		{"apps", "deployments", components},
+		{"", "services", components},
+		{"", "serviceaccounts", components},
+		{"rbac.authorization.k8s.io", "roles", components},
+		{"rbac.authorization.k8s.io", "rolebindings", components},
 	} {
 		for _, verb := range []string{"create", "patch"} {
 			all = append(all, facts.Permission{

@@ -8,7 +8,7 @@ import (
 )
 
 // Format is a value of flag --output.
-type Format string
+type Format string //nolint:recvcheck // a flag is set by pointer
 
 // The formats. Table is the default of every command.
 const (

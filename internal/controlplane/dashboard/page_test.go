@@ -140,8 +140,11 @@ func (b *bed) observe(replicas []*discoveryv1.EndpointSlice, objects ...ingest.O
 	b.hub.Observe(pass)
 }
 
+// reply is a response whose body is closed with the test.
+type reply struct{ *http.Response }
+
 // send sends a request and returns its response, whose body ends with the test.
-func send(t *testing.T, url string, header http.Header, host string) *http.Response {
+func send(t *testing.T, url string, header http.Header, host string) reply {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	if err != nil {
@@ -156,7 +159,7 @@ func send(t *testing.T, url string, header http.Header, host string) *http.Respo
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = response.Body.Close() })
-	return response
+	return reply{response}
 }
 
 // as returns the header with a token.

@@ -80,7 +80,7 @@ func (l *leadership) startWeight(key model.Key, before, now *tracked, pass inges
 }
 
 // weightedBackends returns the annotation with the weights.
-func (t *tracked) weightedBackends() string {
+func (t tracked) weightedBackends() string {
 	return t.object.Annotations[httpv1alpha1.AnnotationWeightedBackends]
 }
 

@@ -28,13 +28,11 @@ const (
 // is no span if the proxy does not trace the request.
 func (t *Tracer) Queue(ctx context.Context, wait extauthz.Wait) (end func(extauthz.Result)) {
 	received, _ := metadata.FromIncomingContext(ctx)
-	parent := trace.SpanContextFromContext(
-		propagation.TraceContext{}.Extract(context.Background(), carrier(received)), //nolint:contextcheck // no span of ctx
-	)
-	if !parent.IsSampled() {
+	ctx = propagation.TraceContext{}.Extract(ctx, carrier(received))
+	if !trace.SpanContextFromContext(ctx).IsSampled() {
 		return func(extauthz.Result) {}
 	}
-	_, span := t.tracer.Start(trace.ContextWithRemoteSpanContext(ctx, parent), QueueSpan,
+	_, span := t.tracer.Start(ctx, QueueSpan, //nolint:spancheck // the returned function ends it
 		trace.WithTimestamp(wait.Since), trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(objectOf(wait.Workload.Namespace, wait.Workload.Name)...),
 		trace.WithAttributes(
@@ -44,7 +42,7 @@ func (t *Tracer) Queue(ctx context.Context, wait extauthz.Wait) (end func(extaut
 			attribute.Int("kedify.queue.length", wait.Queued),
 			attribute.Bool("kedify.queue.via_fallback", wait.IsViaFallback),
 		))
-	return func(result extauthz.Result) { endQueue(span, wait, result) }
+	return func(result extauthz.Result) { endQueue(span, wait, result) } //nolint:spancheck // see above
 }
 
 // endQueue ends the span of a queued request.

@@ -62,7 +62,7 @@ func New(ctx context.Context, options Options) (*Tracer, error) {
 	}
 	// The SDK has one error handler for the process; its default writes lines that are not JSON.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		options.Logger.Warn("cannot send spans; they are dropped", "endpoint", options.Endpoint, "error", err)
+		options.Logger.WarnContext(ctx, "cannot send spans; they are dropped", "endpoint", options.Endpoint, "error", err)
 	}))
 	return newTracer(options, sdktrace.NewBatchSpanProcessor(exporter)), nil
 }

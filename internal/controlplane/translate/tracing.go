@@ -97,7 +97,7 @@ func (t Tracing) address() (*corev3.SocketAddress, error) {
 		}
 	}
 	return &corev3.SocketAddress{
-		Address: at.Hostname(), PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(port)}, //nolint:gosec // 16 bits
+		Address: at.Hostname(), PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(port)},
 	}, nil
 }
 
