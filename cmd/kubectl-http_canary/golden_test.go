@@ -101,11 +101,20 @@ func TestOffline(t *testing.T) {
 		compareGolden(t, test.golden, out)
 	}
 	for _, args := range [][]string{
-		{"doctor", "--filename", "testdata/nowhere"}, {"doctor", "-f", "testdata/help"},
-		{"doctor", "--filename", "testdata/manifests/sound.yaml", "--pre"}, {"doctor", "--fail-on=all"},
-		{"doctor", "--category=network"}, {"doctor", "--suppress=Nothing"}, {"explain", "Nothing"}, {"explain", "a", "b"},
-		{"status", "shop", "--watch", "--for=ready"}, {"status", "shop", "--for=done"}, {"status", "shop", "--for=ready=20"},
-		{"list", "-w", "-o", "yaml"}, {"doctor", "--color=blue"}, {"list", "-o", "xml"},
+		{"doctor", "--filename", "testdata/nowhere"},
+		{"doctor", "-f", "testdata/help"},
+		{"doctor", "--filename", "testdata/manifests/sound.yaml", "--pre"},
+		{"doctor", "--fail-on=all"},
+		{"doctor", "--category=network"},
+		{"doctor", "--suppress=Nothing"},
+		{"explain", "Nothing"},
+		{"explain", "a", "b"},
+		{"status", "shop", "--watch", "--for=ready"},
+		{"status", "shop", "--for=done"},
+		{"status", "shop", "--for=ready=20"},
+		{"list", "-w", "-o", "yaml"},
+		{"doctor", "--color=blue"},
+		{"list", "-o", "xml"},
 	} {
 		if _, problems, code := execute(t, args...); code == 0 || problems == "" {
 			t.Errorf("%v: exit code %d, errors %q", args, code, problems)
@@ -124,8 +133,11 @@ type moment struct {
 // moments are the steps of the demo.
 func moments() []moment {
 	return []moment{
-		{"before", "1-before.yaml"}, {"requested", "2-requested.yaml"}, {"verified", "3-verified.yaml"},
-		{"promoted", "4-promoted.yaml"}, {"aborted", "5-aborted.yaml"},
+		{"before", "1-before.yaml"},
+		{"requested", "2-requested.yaml"},
+		{"verified", "3-verified.yaml"},
+		{"promoted", "4-promoted.yaml"},
+		{"aborted", "5-aborted.yaml"},
 	}
 }
 

@@ -34,7 +34,7 @@ type schema struct {
 // TestDescription compares the schemas of the description with the Go types: the fields, and which are always present.
 func TestDescription(t *testing.T) {
 	t.Parallel()
-	response := send(t, newBed(t, "").local.URL+"/api/v1/openapi.json", nil, "") //nolint:bodyclose // send closes it
+	response := send(t, newBed(t, "").local.URL+"/api/v1/openapi.json", nil, "")
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +87,7 @@ func TestDescription(t *testing.T) {
 			}
 		}
 		url := strings.NewReplacer("{namespace}", "shop", "{name}", "none").Replace(path)
-		response := send(t, newBed(t, "").local.URL+url, nil, "") //nolint:bodyclose // send closes it
+		response := send(t, newBed(t, "").local.URL+url, nil, "")
 		if response.StatusCode == http.StatusNotFound && !strings.Contains(path, "{name}") {
 			t.Errorf("%s is not served", path)
 		}

@@ -177,7 +177,7 @@ type listed struct {
 // list reads the list.
 func list(t *testing.T, url string, header http.Header) (found listed, names []string) {
 	t.Helper()
-	response := send(t, url, header, "") //nolint:bodyclose // send closes it
+	response := send(t, url, header, "")
 	if err := json.NewDecoder(response.Body).Decode(&found); err != nil || response.StatusCode != http.StatusOK {
 		t.Fatalf("GET %s: %s, %v", url, response.Status, err)
 	}
@@ -212,7 +212,7 @@ func TestList(t *testing.T) {
 		t.Errorf("objects of a namespace: %v", names)
 	}
 	for _, query := range []string{"0", "-1", "x", "10001"} {
-		response := send(t, url+"?limit="+query, nil, "") //nolint:bodyclose // send closes it
+		response := send(t, url+"?limit="+query, nil, "")
 		if response.StatusCode != http.StatusBadRequest {
 			t.Errorf("limit %s: %s", query, response.Status)
 		}
@@ -243,12 +243,12 @@ func TestTokens(t *testing.T) {
 		"the overview of another one": {"watch?namespace=bank", as("anna"), 403},
 		"no object":                   {"objects/shop/none", as("anna"), 404},
 	} {
-		response := send(t, url+test.path, test.header, "") //nolint:bodyclose // send closes it
+		response := send(t, url+test.path, test.header, "")
 		if response.StatusCode != test.want {
 			t.Errorf("%s: %s, want %d", name, response.Status, test.want)
 		}
 	}
-	response := send(t, b.secure.URL+"/dashboard/", nil, "") //nolint:bodyclose // send closes it
+	response := send(t, b.secure.URL+"/dashboard/", nil, "")
 	if response.StatusCode != http.StatusOK {
 		t.Errorf("the page, which contains no object: %s", response.Status)
 	}
