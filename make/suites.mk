@@ -1,7 +1,7 @@
 ##@ Suites on a cluster
 
 # Each suite starts a cluster of its own and removes it. E2E_SHARED=1 uses the running one.
-SUITES := autoscaling autowire canary faults gateway guide helm install keda migration mutants release routes tls traffic workloads zero
+SUITES := autoscaling autowire canary dashboard faults gateway guide helm install keda migration mutants release routes tls traffic workloads zero
 # The suites are compiled before anything runs. BUILT=1 means that `make suites` compiled them from this tree.
 compile = $(COMPILE) $(GREED) go test -c -vet=off -ldflags=-w -o $(CLUSTER_BIN)/$(1).test ./e2e/suites/$(1)
 # Call suite with its name, a time limit, environment, a pattern of tests (all if it is empty), and further arguments. A
@@ -29,6 +29,10 @@ faults: tools-cluster ## [root, 27 min] kill each component during a canary 20 t
 
 # Which tests: TestCanary, TestRollover or TestTry.
 CANARY ?=
+
+.PHONY: test-dashboard
+test-dashboard: tools-cluster kubectl-plugin browser-packages ## [root, 5 min] follow a canary of the guide on the live page in Chromium, from 20 % to its end and to an abort (PICTURES=docs/pictures)
+	$(call suite,dashboard,30m,$(BROWSER) PICTURES=$(abspath $(PICTURES)))
 
 .PHONY: test-canary
 test-canary: tools-cluster kubectl-plugin ## [root, 6 min] run the canary's edge cases, observed by the kubectl plugin (CANARY=TestTry)

@@ -86,13 +86,18 @@ test-scenarios: preflight tools-cluster ## [3 min] run the scenarios of Rollouts
 BROWSER_PACKAGES = $(CLUSTER_BIN)/browser
 CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser)
 
-.PHONY: test-browser
-test-browser: preflight tools-cluster ## [3 min] follow a canary and filter 10,000 objects on the live page, in Chromium (needs chromium, node and npm; RUN=TestCanary)
+BROWSER = CHROMIUM_BIN=$(CHROMIUM) BROWSER_PACKAGES=$(BROWSER_PACKAGES)
+
+.PHONY: browser-packages
+browser-packages:
 	$(if $(CHROMIUM),,$(error install chromium, such as by apt-get install chromium, or set CHROMIUM to its path))
-	$(CLUSTER) build
 	mkdir -p $(BROWSER_PACKAGES) && cp test/browser/package.json test/browser/package-lock.json $(BROWSER_PACKAGES)
 	cd $(BROWSER_PACKAGES) && npm ci --ignore-scripts --no-audit --no-fund
-	CHROMIUM_BIN=$(CHROMIUM) BROWSER_PACKAGES=$(BROWSER_PACKAGES) $(ENVOY) $(API_SERVER) $(COMPILE) $(TESTS) -count=1 -v $(if $(RUN),-run '$(RUN)') ./test/browser
+
+.PHONY: test-browser
+test-browser: preflight tools-cluster browser-packages ## [3 min] follow a canary and filter 10,000 objects on the live page, in Chromium (needs chromium, node and npm; RUN=TestCanary)
+	$(CLUSTER) build
+	$(BROWSER) $(ENVOY) $(API_SERVER) $(COMPILE) $(TESTS) -count=1 -v $(if $(RUN),-run '$(RUN)') ./test/browser
 
 # Which tests: TestRecipes, TestWithoutRecipe, TestRouteInGit, TestAgentRecipes or TestAgentWithoutRecipe.
 ARGOCD ?=

@@ -22,6 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/chromium"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/envoyproc"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
@@ -160,49 +161,49 @@ func (b *bed) counted(service string) int {
 // TestCanary follows a canary from 20 % over 50 % to an abort, and another one to its end. The page shows the written
 // and the acknowledged split, and the requests that Envoy has counted.
 func TestCanary(t *testing.T) {
-	b, c := newBed(t), newBrowser(t)
-	c.open(b.url+"#/"+key, "light")
-	c.wait("#split", "no canary is running")
-	c.checkAccess("without a canary")
+	b, c := newBed(t), chromium.Start(t)
+	c.Open(b.url+"#/"+key, "light")
+	c.Wait("#split", "no canary is running")
+	c.CheckAccess("without a canary")
 	for _, percent := range []int{20, 50} {
 		b.setCanary(percent)
 		want := strconv.Itoa(percent) + " %"
-		c.wait(`tr[data-side=canary] td[data-field=written]`, want)
-		c.wait(`tr[data-side=canary] td[data-field=active]`, want)
-		c.wait(`dd[data-field=proxies]`, "1 of 1 Ready proxies")
-		c.wait(".legend", "Acknowledged by every proxy: "+want)
+		c.Wait(`tr[data-side=canary] td[data-field=written]`, want)
+		c.Wait(`tr[data-side=canary] td[data-field=active]`, want)
+		c.Wait(`dd[data-field=proxies]`, "1 of 1 Ready proxies")
+		c.Wait(".legend", "Acknowledged by every proxy: "+want)
 		b.compareCounts(c)
 	}
-	c.checkAccess("a canary, light")
+	c.CheckAccess("a canary, light")
 	b.setCanary(0) // an abort
-	c.wait(`tr[data-side=canary] td[data-field=active]`, "0 %")
-	c.wait(".legend", "Acknowledged by every proxy: 0 %")
+	c.Wait(`tr[data-side=canary] td[data-field=active]`, "0 %")
+	c.Wait(".legend", "Acknowledged by every proxy: 0 %")
 	b.setCanary(20)
-	c.wait(`tr[data-side=canary] td[data-field=active]`, "20 %")
+	c.Wait(`tr[data-side=canary] td[data-field=active]`, "20 %")
 	b.setCanary(100)
-	c.wait(`tr[data-side=canary] td[data-field=active]`, "100 %")
+	c.Wait(`tr[data-side=canary] td[data-field=active]`, "100 %")
 	b.setCanary(-1)
-	c.wait("#history summary", "Changes of the split")
+	c.Wait("#history summary", "Changes of the split")
 	var rows []string
-	c.do(options{Name: "texts", Selector: "#history tbody tr td:nth-child(2)"}, &rows)
+	c.Do(chromium.Command{Name: "texts", Selector: "#history tbody tr td:nth-child(2)"}, &rows)
 	seen := strings.Join(rows, ",")
 	for _, want := range []string{"100 %", "50 %", "20 %", "0 %"} {
 		if !strings.Contains(seen, want) {
 			t.Errorf("the history has no %s: %s", want, seen)
 		}
 	}
-	c.open(b.url+"#/"+key, "dark")
-	c.wait("#detail-title", key)
-	c.checkAccess("after a canary, dark")
-	checkErrors(c)
+	c.Open(b.url+"#/"+key, "dark")
+	c.Wait("#detail-title", key)
+	c.CheckAccess("after a canary, dark")
+	c.CheckErrors()
 }
 
 // compareCounts sends requests, and waits until the page shows as many on each side as Envoy has counted.
-func (b *bed) compareCounts(c *browser) {
+func (b *bed) compareCounts(c *chromium.Browser) {
 	b.t.Helper()
 	before := map[string]int{"stable": b.counted("web-000"), "canary": b.counted("web-001")}
 	shown := func(side string) int {
-		count, err := strconv.Atoi(c.text(`tr[data-side=` + side + `] td[data-field=requests]`))
+		count, err := strconv.Atoi(c.Text(`tr[data-side=` + side + `] td[data-field=requests]`))
 		if err != nil {
 			return 0 // There are no requests yet.
 		}
@@ -222,27 +223,16 @@ func (b *bed) compareCounts(c *browser) {
 	}
 }
 
-// checkErrors fails the test for errors of scripts and for requests to other hosts.
-func checkErrors(c *browser) {
-	c.t.Helper()
-	var errors, hosts []string
-	c.do(options{Name: "errors"}, &errors)
-	c.do(options{Name: "hosts"}, &hosts)
-	if len(errors) > 0 || len(hosts) != 1 {
-		c.t.Errorf("errors %v, requests to %v", errors, hosts)
-	}
-}
-
 // TestManyObjects filters and scrolls 10,000 objects, by mouse and by keyboard, and prints the times and what 100 viewers
 // cost the interceptor, each with its limit.
 func TestManyObjects(t *testing.T) {
-	b, c := newBed(t), newBrowser(t)
+	b, c := newBed(t), chromium.Start(t)
 	b.createObjects()
-	c.open(b.url, "light")
-	c.wait("#count", fmt.Sprintf("of %d", objects+2))
-	c.checkAccess("10,000 objects, light")
+	c.Open(b.url, "light")
+	c.Wait("#count", fmt.Sprintf("of %d", objects+2))
+	c.CheckAccess("10,000 objects, light")
 	var took float64
-	c.run(`(async () => {
+	c.Run(`(async () => {
 		const search = document.getElementById("search"), times = [];
 		for (const text of ["9", "99", "999", "app-09", "", "many"]) {
 			const began = performance.now();
@@ -256,7 +246,7 @@ func TestManyObjects(t *testing.T) {
 		return Math.max(...times);
 	})()`, &took)
 	t.Logf("filter of %d rows: %.0f ms at most; limit 100 ms", objects, took)
-	c.run(`(async () => {
+	c.Run(`(async () => {
 		const body = document.getElementById("body"), times = [];
 		for (let i = 0; i < 30; i++) {
 			const began = performance.now();
@@ -268,22 +258,22 @@ func TestManyObjects(t *testing.T) {
 	})()`, &took)
 	t.Logf("scrolling %d rows: %.0f ms at most; limit 100 ms", objects, took)
 	var inDocument int
-	c.run(`document.querySelectorAll("#body .row").length`, &inDocument)
+	c.Run(`document.querySelectorAll("#body .row").length`, &inDocument)
 	if inDocument == 0 || inDocument > 100 {
 		t.Errorf("%d rows are in the document", inDocument)
 	}
-	c.do(options{Name: "focus", Selector: "#body"}, nil)
-	c.do(options{Name: "press", Text: "Home"}, nil)
-	c.wait("#body .row[aria-rowindex='2'] a", "web-000")
-	c.do(options{Name: "press", Text: "End"}, nil)
-	c.wait(fmt.Sprintf("#body .row[aria-rowindex='%d'] a", objects+3), fmt.Sprintf("app-%05d", objects-1))
-	c.do(options{Name: "fill", Selector: "#search", Text: "app-04242"}, nil)
-	c.wait("#count", "1 of")
-	c.wait("#body .row a", "app-04242")
-	c.open(b.url+"#/?search=app-04242&namespace=many", "dark")
-	c.wait("#count", fmt.Sprintf("1 of %d", objects+2))
-	c.checkAccess("10,000 objects, dark")
-	checkErrors(c)
+	c.Do(chromium.Command{Name: "focus", Selector: "#body"}, nil)
+	c.Do(chromium.Command{Name: "press", Text: "Home"}, nil)
+	c.Wait("#body .row[aria-rowindex='2'] a", "web-000")
+	c.Do(chromium.Command{Name: "press", Text: "End"}, nil)
+	c.Wait(fmt.Sprintf("#body .row[aria-rowindex='%d'] a", objects+3), fmt.Sprintf("app-%05d", objects-1))
+	c.Do(chromium.Command{Name: "fill", Selector: "#search", Text: "app-04242"}, nil)
+	c.Wait("#count", "1 of")
+	c.Wait("#body .row a", "app-04242")
+	c.Open(b.url+"#/?search=app-04242&namespace=many", "dark")
+	c.Wait("#count", fmt.Sprintf("1 of %d", objects+2))
+	c.CheckAccess("10,000 objects, dark")
+	c.CheckErrors()
 	b.measureViewers()
 }
 

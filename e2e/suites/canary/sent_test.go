@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -64,7 +62,7 @@ func byPlugin(t *testing.T, b *testbed.Testbed, from, to string) {
 // compareWithEnvoys compares the plugin's counts with those of the Envoys right before and right after.
 func compareWithEnvoys(ctx context.Context, t *testing.T, b *testbed.Testbed) error {
 	t.Helper()
-	before, err := envoyCounts(ctx, b)
+	before, err := b.CountsOfEnvoys(ctx)
 	if err != nil {
 		return err
 	}
@@ -72,7 +70,7 @@ func compareWithEnvoys(ctx context.Context, t *testing.T, b *testbed.Testbed) er
 	if err != nil {
 		return err
 	}
-	after, err := envoyCounts(ctx, b)
+	after, err := b.CountsOfEnvoys(ctx)
 	if err != nil {
 		return err
 	}
@@ -161,54 +159,6 @@ func pluginCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error
 		return nil, fmt.Errorf("status --sent tells of %d proxies, and there are %d: %s", len(all), len(b.Proxies), out)
 	}
 	return all, nil
-}
-
-// envoyCounts returns the counts of the Envoys' admin interfaces.
-func envoyCounts(ctx context.Context, b *testbed.Testbed) (requestCounts, error) {
-	all := requestCounts{}
-	for _, proxy := range b.Proxies {
-		transport := b.AdminTransport(proxy)
-		transport.DisableKeepAlives = true
-		client := &http.Client{Timeout: await.Patience(), Transport: transport}
-		for _, service := range []string{testbed.App + "-stable", testbed.App + "-canary"} {
-			counter := "cluster." + testbed.Namespace + "/" + testbed.App + "/" + service + ".upstream_rq_total"
-			count, err := read(ctx, client,
-				"http://"+testbed.AdminAddress()+"/stats?format=json&filter="+url.QueryEscape("^"+counter+"$"), counter)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", proxy.Name, err)
-			}
-			all[proxy.Name] = append(all[proxy.Name], count)
-		}
-	}
-	return all, nil
-}
-
-// read reads one counter; a counter that Envoy does not have yet is 0.
-func read(ctx context.Context, client *http.Client, address, counter string) (int64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
-	if err != nil {
-		return 0, err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	var answer struct {
-		Stats []struct {
-			Name  string `json:"name"`
-			Value int64  `json:"value"`
-		} `json:"stats"`
-	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
-		return 0, err
-	}
-	for _, stat := range answer.Stats {
-		if stat.Name == counter {
-			return stat.Value, nil
-		}
-	}
-	return 0, nil
 }
 
 // syncBuffer is the output of a program so far.
