@@ -84,10 +84,18 @@ func (w *connection) dashboard(command *cobra.Command, interceptors string, args
 	return options, err
 }
 
-// connectionFlags returns the flags of the connection on the command line, except the namespace. kubectl has the same.
+// connectionFlags returns the flags of the connection on the command line, except the namespace. kubectl has the same,
+// and no flag for colors.
 func connectionFlags(command *cobra.Command) (flags []string) {
 	command.InheritedFlags().Visit(func(flag *pflag.Flag) {
-		if flag.Name != "namespace" {
+		list, isList := flag.Value.(pflag.SliceValue)
+		switch {
+		case flag.Name == "namespace" || flag.Name == "color":
+		case isList:
+			for _, value := range list.GetSlice() {
+				flags = append(flags, "--"+flag.Name+"="+value)
+			}
+		default:
 			flags = append(flags, "--"+flag.Name+"="+flag.Value.String())
 		}
 	})

@@ -27,7 +27,10 @@ func readFiles(in io.Reader, names []string) ([]files.File, error) {
 	var all []files.File
 	for _, name := range names {
 		if name == "-" {
-			content, err := io.ReadAll(io.LimitReader(in, maxFile))
+			content, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+			if err == nil && len(content) > maxFile {
+				err = fmt.Errorf("input: %w", errFileSize)
+			}
 			if err != nil {
 				return nil, err
 			}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,6 +22,9 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
+
+// errMaxSize reports a flag --max-size that leaves no room.
+var errMaxSize = errors.New("--max-size is")
 
 // bundleOptions are the flags of support-bundle.
 type bundleOptions struct {
@@ -65,6 +69,9 @@ you publish it. It changes nothing in the cluster.`,
 
 // run collects the state and writes the archive.
 func (b *bundleOptions) run(ctx context.Context, out io.Writer) error {
+	if b.megabytes < 1 {
+		return usageError(fmt.Errorf("%w %d: at least 1", errMaxSize, b.megabytes))
+	}
 	client, err := b.conn.client()
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 )
 
 const (
@@ -42,10 +43,12 @@ func (l LogLevel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		before := l.Level.Level()
-		if err := l.Level.UnmarshalText(text); err != nil {
+		level, isKnown := levels()[strings.ToLower(strings.TrimSpace(string(text)))]
+		if !isKnown {
 			http.Error(w, fmt.Sprintf("log level %q: use debug, info, warn or error", text), http.StatusBadRequest)
 			return
 		}
+		l.Level.Set(level)
 		l.Logger.WarnContext(r.Context(), "log level changed", "before", before.String(), "now", l.Level.Level().String())
 	default:
 		w.Header().Set("Allow", "GET, PUT")
@@ -53,6 +56,13 @@ func (l LogLevel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = fmt.Fprintln(w, l.Level.Level())
+}
+
+// levels returns the levels by name.
+func levels() map[string]slog.Level {
+	return map[string]slog.Level{
+		"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+	}
 }
 
 // isLocal reports whether both ends of a request's connection are loopback addresses. A sidecar proxy may connect from

@@ -30,6 +30,7 @@ func TestLogLevel(t *testing.T) {
 		"another Pod":               {"PUT", "debug", pod, "10.0.0.8:40000", 403, "port-forward", slog.LevelInfo},
 		"a sidecar of the same Pod": {"PUT", "debug", pod, "127.0.0.6:40000", 403, "port-forward", slog.LevelInfo},
 		"no level":                  {"PUT", "loud", loopback, "127.0.0.1:40000", 400, `"loud"`, slog.LevelInfo},
+		"more than an error":        {"PUT", "error+9999", loopback, "127.0.0.1:40000", 400, "use debug, info", slog.LevelInfo},
 		"a long level":              {"PUT", strings.Repeat("x", 100), loopback, "127.0.0.1:40000", 400, "too large", slog.LevelInfo},
 		"another method":            {"POST", "debug", loopback, "127.0.0.1:40000", 405, "GET or PUT", slog.LevelInfo},
 	} {

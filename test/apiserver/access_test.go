@@ -142,7 +142,7 @@ func forbiddenPermissions() map[string][]string {
 			"update leases.coordination.k8s.io/other in keda", "watch leases.coordination.k8s.io/other in keda",
 			"watch leases.coordination.k8s.io in keda",
 			"patch leases.coordination.k8s.io/kedify-http-interceptor in keda",
-			"delete leases.coordination.k8s.io/kedify-http-interceptor in keda", "get rollouts.argoproj.io",
+			"delete leases.coordination.k8s.io/kedify-http-interceptor in keda", "list rollouts.argoproj.io",
 		}, common...),
 		scalerAccount: append([]string{
 			"list configmaps", "get httpscaledobjects.http.keda.sh", "patch httpscaledobjects.http.keda.sh",

@@ -61,6 +61,7 @@ func TestNamespaceOfTheContext(t *testing.T) {
 func TestForAwaitsAWeight(t *testing.T) {
 	for args, want := range map[string]int{
 		"--for=verified": 0, "--for=verified=20": 0, "--for=ready": 0,
+		//testbounds:allow the goal is never met
 		"--for=verified=50 --timeout=1s": 1, "--for=promoted --timeout=1s": 1,
 	} {
 		got := run(t, apiserver.AdminToken, append([]string{"status", "shop", "-n=shop"}, strings.Fields(args)...)...)

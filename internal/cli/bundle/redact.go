@@ -13,7 +13,7 @@ import (
 const redacted = "REDACTED"
 
 // secretNames matches names of fields, variables, annotations, flags and headers whose values are credentials.
-const secretNames = `(?i)(pass(word|wd|phrase)?|secret|token|credential|api[-_.]?key|access[-_.]?key|private[-_.]?key|` +
+const secretNames = `(?i)(pass(word|wd|phrase)?|pwd|(^|[-_.])auth$|secret|token|credential|api[-_.]?key|access[-_.]?key|private[-_.]?key|` +
 	`authorization|bearer|cookie|session|dsn|connection[-_.]?string)`
 
 // redactor removes values that look like credentials.
@@ -37,11 +37,13 @@ func newRedactor() *redactor {
 		compile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\z)`, redacted),
 		compile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`, redacted), // JSON Web Tokens
 		compile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`, "$1 "+redacted),
-		compile(`([a-z][a-z0-9+.-]*://)[^/\s:@"']+:[^/\s@"']+@`, "${1}"+redacted+"@"), // user:password@ of a URL
+		compile(`([a-z][a-z0-9+.-]*://)[^/\s@"']+@`, "${1}"+redacted+"@"), // user:password@ or token@ of a URL
 		compile(`\b(AKIA|ASIA)[A-Z0-9]{16}\b`, redacted),
 		compile(`\b(gh[pousr]_[A-Za-z0-9]{20,}|xox[abpr]-[A-Za-z0-9-]{10,})`, redacted),
+		// headers, whose values may have several words
+		compile(`(?im)(["']?[a-z0-9_.-]*(authorization|cookie)["']?\s*[:=]\s*).+$`, "${1}"+redacted),
 		// name=value and "name": "value" in logs, arguments and annotations
-		compile(`(?i)(["']?[a-z0-9_.-]*(password|passwd|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|authorization)`+
+		compile(`(?i)(["']?[a-z0-9_.-]*(password|passwd|passphrase|pwd|secret|token|credential|api[-_]?key|access[-_]?key|private[-_]?key)`+
 			`["']?\s*[:=]\s*)("[^"]*"|'[^']*'|[^\s,;&"'}]+)`, "${1}"+redacted),
 	}}
 }
@@ -85,6 +87,9 @@ func (r *redactor) walk(value any) any {
 				value[key] = redacted
 				continue
 			}
+			if list, isList := value[key].([]any); isList && r.name.MatchString(key) && !isReference(key) {
+				redactTexts(list)
+			}
 			value[key] = r.walk(value[key])
 		}
 		return value
@@ -103,6 +108,15 @@ func (r *redactor) walk(value any) any {
 		return r.text(value)
 	}
 	return value
+}
+
+// redactTexts replaces the texts of a list.
+func redactTexts(list []any) {
+	for i := range list {
+		if _, isText := list[i].(string); isText {
+			list[i] = redacted
+		}
+	}
 }
 
 // isCredential reports whether a value is a credential by its name: a text that is no reference, such as the name of a

@@ -165,10 +165,10 @@ func promoted(r *facts.Rollout) Condition {
 	}
 	status := r.Status
 	switch {
+	case !isObserved(r): // an abort may be that of the previous generation
+		return refuse("NotObserved", "the controller has not processed the newest generation of the Rollout")
 	case status.Abort:
 		return refuse("Aborted", "the canary was aborted: "+status.Message)
-	case !isObserved(r):
-		return refuse("NotObserved", "the controller has not processed the newest generation of the Rollout")
 	case status.Phase == v1alpha1.RolloutPhaseHealthy && status.StableRS == status.CurrentPodHash:
 		return Condition{Type: Promoted, Status: metav1.ConditionTrue, Reason: "Healthy"}
 	case status.Phase == "":

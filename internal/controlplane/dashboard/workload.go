@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/dashboard/view"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
@@ -40,6 +41,9 @@ func (r Reader) Read(ctx context.Context, source view.Source) view.Workload {
 	switch {
 	case target.Name == "":
 		workload.Notes = append(workload.Notes, "The object names no workload: its steps and replicas are not shown.")
+	case len(validation.IsDNS1123Subdomain(target.Name)) > 0: // with slashes, it could lead to another namespace
+		workload.Notes = append(workload.Notes, "The name of the workload is invalid: its steps and replicas are not shown.")
+		target.Name = ""
 	case kind == rolloutKind:
 		r.addRollout(ctx, &workload, object.Namespace, target.Name)
 	case kind == "Deployment":
