@@ -13,7 +13,6 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/e2e/assert"
 	"github.com/kedify/argo-rollouts-plugin/e2e/testbed"
-	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/load"
 	"github.com/kedify/argo-rollouts-plugin/test/load/stats"
 )
