@@ -97,7 +97,7 @@ func openDashboard(t *testing.T, b *testbed.Testbed) string {
 	}()
 	t.Cleanup(func() {
 		cancel()
-		<-done // It ends by the signal.
+		_ = <-done // It ends by the signal.
 	})
 	return await.Receive(t, "the address of the live page", address)
 }

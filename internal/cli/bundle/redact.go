@@ -94,20 +94,25 @@ func (r *redactor) walk(value any) any {
 		}
 		return value
 	case []any:
-		for i := range value {
-			value[i] = r.walk(value[i])
-			// An argument whose value is the next one: --token, ...
-			flag, isText := value[i].(string)
-			if isText && strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") && i+1 < len(value) &&
-				r.isCredential(flag, value[i+1]) && !isReference(flag) {
-				value[i+1] = redacted
-			}
-		}
+		r.walkList(value)
 		return value
 	case string:
 		return r.text(value)
 	}
 	return value
+}
+
+// walkList is walk for the elements of a list.
+func (r *redactor) walkList(list []any) {
+	for i := range list {
+		list[i] = r.walk(list[i])
+		// An argument whose value is the next one: --token, ...
+		flag, isText := list[i].(string)
+		if isText && strings.HasPrefix(flag, "-") && !strings.Contains(flag, "=") && i+1 < len(list) &&
+			r.isCredential(flag, list[i+1]) && !isReference(flag) {
+			list[i+1] = redacted
+		}
+	}
 }
 
 // redactTexts replaces the texts of a list.

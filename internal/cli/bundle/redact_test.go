@@ -13,7 +13,7 @@ func TestRedactText(t *testing.T) {
 		"https://user:hidden@example.com/x":       "https://REDACTED@example.com/x",
 		"clone https://hidden@github.com/a/b":     "clone https://REDACTED@github.com/a/b",
 		"Authorization: Token hidden":             "Authorization: REDACTED",
-		"authorization=ApiKey hidden hidden":      "authorization=REDACTED",
+		"authorization=ApiKey hidden, more":       "authorization=REDACTED",
 		"Cookie: a=hidden; b=hidden\nnext":        "Cookie: REDACTED\nnext",
 		"Set-Cookie: session=hidden; Path=/":      "Set-Cookie: REDACTED",
 		"passphrase=hidden credential: hidden":    "passphrase=REDACTED credential: REDACTED",

@@ -47,7 +47,7 @@ func Start(t *testing.T) *Browser {
 	if err := os.WriteFile(program, driver, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	command := exec.CommandContext(t.Context(), "node", program)
+	command := exec.CommandContext(t.Context(), "node", program) //nolint:gosec // a file of this test
 	command.Stderr = os.Stderr
 	command.Env = append(os.Environ(), fmt.Sprintf("PATIENCE=%d", await.Patience().Milliseconds()))
 	in, err := command.StdinPipe()
