@@ -83,9 +83,10 @@ func openDashboard(t *testing.T, b *testbed.Testbed) string {
 	t.Helper()
 	address := make(chan string, 1)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
+	done := make(chan struct{})
 	go func() {
-		done <- b.Cluster.Stream(ctx, func(out io.Reader) error {
+		defer close(done)
+		_ = b.Cluster.Stream(ctx, func(out io.Reader) error {
 			lines := bufio.NewScanner(out)
 			for lines.Scan() {
 				if strings.HasPrefix(lines.Text(), "http://") {
@@ -93,11 +94,11 @@ func openDashboard(t *testing.T, b *testbed.Testbed) string {
 				}
 			}
 			return lines.Err()
-		}, testbed.CanaryPlugin(), "dashboard", testbed.App, "--namespace", testbed.Namespace, "--no-open")
+		}, testbed.CanaryPlugin(), "dashboard", testbed.App, "--namespace", testbed.Namespace, "--no-open") // the end of the test interrupts it
 	}()
 	t.Cleanup(func() {
 		cancel()
-		_ = <-done // It ends by the signal.
+		<-done
 	})
 	return await.Receive(t, "the address of the live page", address)
 }
