@@ -37,8 +37,8 @@ func TestCanary(t *testing.T) {
 	if err := b.Reset(ctx, "blue", testbed.SetWeight(20), testbed.Pause(), testbed.SetWeight(50), testbed.Pause()); err != nil {
 		t.Fatal(err)
 	}
-	page := chromium.Start(t)
-	page.Open(openDashboard(t, b), "light")
+	page, address := chromium.Start(t), openDashboard(t, b)
+	page.Open(address, "light")
 	page.Wait("#split", "no canary is running")
 	page.Wait(phase, "Healthy")
 
@@ -59,8 +59,10 @@ func TestCanary(t *testing.T) {
 	page.Wait(phase, "Healthy")
 	page.Wait("#history-summary", "Changes of the split")
 
+	page.Open(address, "dark")
 	do(t, b.SetImage(ctx, "green"), b.AwaitPause(ctx, 1, 20))
 	page.Wait(active, "20 %")
+	compareCounts(t, b, page)
 	picture(t, page, "live-page-dark.png")
 	do(t, b.Argo(ctx, "abort", testbed.App))
 	page.Wait(phase, "aborted")

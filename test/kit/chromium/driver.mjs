@@ -51,7 +51,7 @@ const commands = {
   },
   errors: async () => violations,
   hosts: async () => [...new Set(requests.map((url) => new URL(url).host))],
-  screenshot: async ({ text }) => { await page.screenshot({ path: text, fullPage: true }); },
+  screenshot: async ({ text }) => { await page.screenshot({ path: text }); },
 };
 
 for await (const line of createInterface({ input: process.stdin })) {
