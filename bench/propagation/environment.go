@@ -191,8 +191,8 @@ func (s *environment) startInterceptor(ctx context.Context) error {
 	s.interceptor, err = program.StartWith(ctx, s.folder, program.InterceptorVariables(), s.binary, "--kubeconfig",
 		s.kubeconfig, "--xds-address", s.xdsAt.String(),
 		"--proxy-address", at(healthPort), "--admin-address", at(adminPort), "--metrics-address", at(metricsPort),
-		"--metric-sink-address", s.sinkAt.String(), "--dashboard-address=127.0.0.1:0", "--pod-name", "bench", "--access-log=false",
-		"--interceptor-tls-secret="+secret, "--max-objects-per-namespace=0", "--max-hosts-per-namespace=0")
+		"--metric-sink-address", s.sinkAt.String(), "--dashboard-address=127.0.0.1:0", "--pod-name", "bench",
+		"--access-log=false", "--interceptor-tls-secret="+secret, "--max-objects-per-namespace=0", "--max-hosts-per-namespace=0")
 	if err != nil {
 		return err
 	}

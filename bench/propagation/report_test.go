@@ -116,14 +116,3 @@ func TestSoak(t *testing.T) {
 		}
 	}
 }
-
-func TestMetricOf(t *testing.T) {
-	t.Parallel()
-	page := []byte("# TYPE go_goroutines gauge\ngo_goroutines_x 1\ngo_goroutines 42\n")
-	if got, err := metricOf(page, "go_goroutines"); got != 42 || err != nil {
-		t.Errorf("%v, %v", got, err)
-	}
-	if _, err := metricOf(page, "go_threads"); err == nil {
-		t.Error("a missing metric is no error")
-	}
-}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -23,9 +21,6 @@ const (
 	// last one: the median of one is at most this multiple of that of the other. In the first third caches are filled.
 	maxGrowth, maxSlower = 1.1, 1.5
 )
-
-// errNoMetric is returned if the interceptor's metrics lack one.
-var errNoMetric = errors.New("the interceptor has no metric")
 
 // soak are the readings of the interceptor while other applications change for a long time.
 type soak struct {
@@ -82,21 +77,11 @@ func (s *environment) readSoak(ctx context.Context) (reading soakReading, err er
 	if err != nil {
 		return reading, err
 	}
-	goroutines, goroutinesErr := metricOf(page.Body, "go_goroutines")
-	heap, heapErr := metricOf(page.Body, "go_memstats_heap_inuse_bytes")
+	goroutines, goroutinesErr := traffic.Metric(page.Body, "go_goroutines")
+	heap, heapErr := traffic.Metric(page.Body, "go_memstats_heap_inuse_bytes")
 	return soakReading{
 		MemoryMB: memory.Resident, HeapMB: heap / 1e6, Goroutines: goroutines, Descriptors: float64(descriptors),
 	}, errors.Join(goroutinesErr, heapErr)
-}
-
-// metricOf returns the value of a metric without labels on a page of metrics.
-func metricOf(page []byte, name string) (float64, error) {
-	for line := range strings.Lines(string(page)) {
-		if value, is := strings.CutPrefix(line, name+" "); is {
-			return strconv.ParseFloat(strings.TrimSpace(value), 64)
-		}
-	}
-	return 0, fmt.Errorf("%w %s", errNoMetric, name)
 }
 
 // soakColumn is a value of all readings.

@@ -1,10 +1,7 @@
 package agent_test
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,68 +73,24 @@ func servicesOfRoute() []string {
 	return services
 }
 
+// routeKind returns the kind of the object.
+func routeKind() wiredKind {
+	return wiredKind{"routes", routeOf, awaitRoute}
+}
+
 // wiredRoute returns a namespace with a wired Route, and its original.
 func wiredRoute(t *testing.T, name string) (team string, before web) {
 	t.Helper()
 	team = namespace(t, name)
 	apply(t, team, append(servicesOfRoute(), openShiftRoute(), shop(simple))...)
-	before = awaitRoute(t, team, false)
-	// The proxies come after the agent has installed their objects, as in a cluster.
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonProxyUnavailable)
-	proxies(t, team, true)
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonNotProgrammed)
-	programmed(t, team, "shop")
-	awaitRoute(t, team, true)
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
-	return team, before
+	return team, routeKind().wire(t, team)
 }
 
-// awaitRouteReleased waits until the agent manages no field of Route web.
-func awaitRouteReleased(t *testing.T, namespace string) {
-	t.Helper()
-	await.True(t, "no field is managed by the agent", func() bool {
-		found := web{}
-		return get(t, routeOf(namespace), &found) && found.writtenAt(t).IsZero()
-	})
-}
-
-// TestRoute wires a Route of OpenShift's real schema, opts out and in again, restores it by its annotation, and deletes
-// the ScaledObject. Everything else stays as its user wrote it.
+// TestRoute wires a Route of OpenShift's real schema, and follows it to its end.
 func TestRoute(t *testing.T) {
 	t.Parallel()
 	team, before := wiredRoute(t, "openshift")
-	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: "ingress,httproute,virtualservice"}`))
-	areOriginal(t, []web{before}, []web{awaitRoute(t, team, false)})
-	awaitRouteReleased(t, team)
-
-	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: route}`))
-	record, _ := awaitRoute(t, team, true).annotations()[httpv1alpha1.AnnotationAutowireUndo].(string)
-	text, err := shared.admin.Patch(types.JSONPatchType).AbsPath(routeOf(team)).Body([]byte(record)).DoRaw(t.Context())
-	undone := web{}
-	if err := errors.Join(err, json.Unmarshal(text, &undone)); err != nil {
-		t.Fatal(err)
-	}
-	areOriginal(t, []web{before}, []web{undone})
-
-	awaitRoute(t, team, true)
-	remove(t, scaledObject(team, "shop"))
-	areOriginal(t, []web{before}, []web{awaitRoute(t, team, false)})
-	awaitGone(t, team, "shop")
-	awaitRouteReleased(t, team)
-	events, err := shared.audit.RequestsOf(account)
-	if err != nil {
-		t.Fatal(err)
-	}
-	written := 0
-	for _, event := range events {
-		if event.Verb == "patch" && event.ResponseStatus.Code == http.StatusOK && event.ObjectRef.Namespace == team &&
-			event.ObjectRef.Resource == "routes" {
-			written++
-		}
-	}
-	if want := 7; written != want { // thrice wired, twice restored, twice released
-		t.Errorf("%d writes of the Route, want %d", written, want)
-	}
+	routeKind().checkLife(t, team, before, "ingress,httproute,virtualservice", "route")
 }
 
 // TestRouteWithoutProxies makes the only proxy unready, and ready again.
@@ -151,7 +104,7 @@ func TestRouteWithoutProxies(t *testing.T) {
 	awaitRoute(t, team, true)
 	remove(t, scaledObject(team, "shop"))
 	awaitRoute(t, team, false)
-	awaitRouteReleased(t, team)
+	routeKind().awaitReleased(t, team)
 	restored := awaitRoute(t, team, false)
 	areOriginal(t, []web{before}, []web{restored})
 }

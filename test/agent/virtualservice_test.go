@@ -1,10 +1,7 @@
 package agent_test
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,69 +77,25 @@ func awaitService(t *testing.T, namespace string, isWired bool) web {
 	return found
 }
 
+// istioService returns the kind of the object.
+func istioService() wiredKind {
+	return wiredKind{"virtualservices", serviceOf, awaitService}
+}
+
 // wiredService returns a namespace with a wired VirtualService, and its original.
 func wiredService(t *testing.T, name string) (team string, before web) {
 	t.Helper()
 	team = namespace(t, name)
 	apply(t, team, virtualService(team), shop(simple),
 		`{apiVersion: v1, kind: Service, metadata: {name: shop}, spec: {ports: [{name: http, port: 80}]}}`)
-	before = awaitService(t, team, false)
-	// The proxies come after the agent has installed their objects, as in a cluster.
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonProxyUnavailable)
-	proxies(t, team, true)
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonNotProgrammed)
-	programmed(t, team, "shop")
-	awaitService(t, team, true)
-	awaitWiring(t, team, "shop", httpv1alpha1.ReasonWired)
-	return team, before
+	return team, istioService().wire(t, team)
 }
 
-// awaitServiceReleased waits until the agent manages no field of VirtualService web.
-func awaitServiceReleased(t *testing.T, namespace string) {
-	t.Helper()
-	await.True(t, "no field is managed by the agent", func() bool {
-		found := web{}
-		return get(t, serviceOf(namespace), &found) && found.writtenAt(t).IsZero()
-	})
-}
-
-// TestVirtualService wires a VirtualService of Istio's real schema, opts out and in again, restores it by its annotation,
-// and deletes the ScaledObject. Everything else stays as its user wrote it.
+// TestVirtualService wires a VirtualService of Istio's real schema, and follows it to its end.
 func TestVirtualService(t *testing.T) {
 	t.Parallel()
 	team, before := wiredService(t, "mesh")
-	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: "ingress,httproute"}`))
-	areOriginal(t, []web{before}, []web{awaitService(t, team, false)})
-	awaitServiceReleased(t, team)
-
-	apply(t, team, shop(`{hosts: shop.test, port: "80", service: shop, trafficAutowire: virtualservice}`))
-	record, _ := awaitService(t, team, true).annotations()[httpv1alpha1.AnnotationAutowireUndo].(string)
-	text, err := shared.admin.Patch(types.JSONPatchType).AbsPath(serviceOf(team)).Body([]byte(record)).DoRaw(t.Context())
-	undone := web{}
-	if err := errors.Join(err, json.Unmarshal(text, &undone)); err != nil {
-		t.Fatal(err)
-	}
-	areOriginal(t, []web{before}, []web{undone})
-
-	awaitService(t, team, true)
-	remove(t, scaledObject(team, "shop"))
-	areOriginal(t, []web{before}, []web{awaitService(t, team, false)})
-	awaitGone(t, team, "shop")
-	awaitServiceReleased(t, team)
-	events, err := shared.audit.RequestsOf(account)
-	if err != nil {
-		t.Fatal(err)
-	}
-	written := 0
-	for _, event := range events {
-		if event.Verb == "patch" && event.ResponseStatus.Code == http.StatusOK && event.ObjectRef.Namespace == team &&
-			event.ObjectRef.Resource == "virtualservices" {
-			written++
-		}
-	}
-	if want := 7; written != want { // thrice wired, twice restored, twice released
-		t.Errorf("%d writes of the VirtualService, want %d", written, want)
-	}
+	istioService().checkLife(t, team, before, "ingress,httproute", "virtualservice")
 }
 
 // TestVirtualServiceWithoutProxies makes the only proxy unready, and ready again.

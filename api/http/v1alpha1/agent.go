@@ -84,8 +84,8 @@ const (
 	// the object matches the last valid version of the trigger.
 	ConditionTriggerAccepted = "TriggerAccepted"
 	// ConditionAutowired is True if the backends for the object in Ingresses, HTTPRoutes, VirtualServices and Routes
-	// reference Service kedify-proxy, and its Service of AnnotationAutowireService selects the proxies. It is absent if the
-	// object does not request autowiring.
+	// reference Service kedify-proxy, and its Service of AnnotationAutowireService selects the proxies. It is absent if
+	// the object does not request autowiring.
 	ConditionAutowired = "Autowired"
 	// ConditionProxyInstalled reports why the agent does not install the proxies that the object needs. It is
 	// absent if nothing prevents the installation.

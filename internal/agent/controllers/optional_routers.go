@@ -3,8 +3,11 @@ package controllers
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -63,27 +66,30 @@ func (o *OptionalRouters) isWired(ctx context.Context, namespace string) (bool, 
 	if o == nil {
 		return false, nil
 	}
-	var services apis.VirtualServiceList
-	var routes apis.RouteList
-	for from, list := range map[*kindCache]client.ObjectList{o.services: &services, o.routes: &routes} {
+	for from, list := range map[*kindCache]client.ObjectList{
+		o.services: new(apis.VirtualServiceList), o.routes: new(apis.RouteList),
+	} {
 		switch problem, err := from.list(ctx, list, client.InNamespace(namespace)); {
 		case problem != "" || isUnread(err):
 			return true, nil
 		case err != nil:
 			return false, err
 		}
-	}
-	for i := range services.Items {
-		if hasRestoreRecord(&services.Items[i]) {
-			return true, nil
-		}
-	}
-	for i := range routes.Items {
-		if hasRestoreRecord(&routes.Items[i]) {
-			return true, nil
+		objects, err := objectsOf(list)
+		if err != nil || slices.ContainsFunc(objects, hasRestoreRecord) {
+			return err == nil, err
 		}
 	}
 	return false, nil
+}
+
+// objectsOf returns the objects of a list.
+func objectsOf(list client.ObjectList) (objects []client.Object, err error) {
+	err = meta.EachListItem(list, func(item runtime.Object) error {
+		objects = append(objects, item.(client.Object)) //nolint:forcetypeassert // every object of the API is one
+		return nil
+	})
+	return objects, err
 }
 
 // routerNamespaces returns a request for the namespace of a VirtualService or Route, or, for an object without a name, for
@@ -96,7 +102,8 @@ func (a *AutowireReconciler) routerNamespaces(ctx context.Context, router client
 	if err := a.Client.List(ctx, &scaled, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "list HTTPScaledObjects that may have VirtualServices or Routes failed")
 	}
-	names := append(a.istioNamespaces(ctx), a.openShiftNamespaces(ctx)...)
+	names := slices.Concat(a.namespacesWith(ctx, apis.VirtualServiceKind(), new(apis.VirtualServiceList)),
+		a.namespacesWith(ctx, apis.RouteKind(), new(apis.RouteList)))
 	for i := range scaled.Items {
 		names = append(names, scaled.Items[i].Namespace)
 	}
@@ -109,33 +116,23 @@ func (a *AutowireReconciler) ruleNamespaces(ctx context.Context, rule client.Obj
 	if rule.GetName() != "" {
 		return requestsFor([]string{rule.GetNamespace()})
 	}
-	return requestsFor(a.istioNamespaces(ctx))
+	return requestsFor(a.namespacesWith(ctx, apis.VirtualServiceKind(), new(apis.VirtualServiceList)))
 }
 
-// istioNamespaces returns the namespaces with a VirtualService.
-func (a *AutowireReconciler) istioNamespaces(ctx context.Context) (names []string) {
-	var services apis.VirtualServiceList
-	a.listRouters(ctx, apis.VirtualServiceKind(), &services)
-	for i := range services.Items {
-		names = append(names, services.Items[i].Namespace)
-	}
-	return names
-}
-
-// openShiftNamespaces returns the namespaces with a Route.
-func (a *AutowireReconciler) openShiftNamespaces(ctx context.Context) (names []string) {
-	var routes apis.RouteList
-	a.listRouters(ctx, apis.RouteKind(), &routes)
-	for i := range routes.Items {
-		names = append(names, routes.Items[i].Namespace)
-	}
-	return names
-}
-
-// listRouters lists the objects of a kind in all namespaces.
-func (a *AutowireReconciler) listRouters(ctx context.Context, kind schema.GroupVersionKind, into client.ObjectList) {
+// namespacesWith returns the namespaces with an object of a kind, for each object. It lists them into a list of the kind.
+func (a *AutowireReconciler) namespacesWith(
+	ctx context.Context, kind schema.GroupVersionKind, into client.ObjectList,
+) (names []string) {
 	problem, err := a.list(ctx, a.Routers.of(kind), kind, into)
+	var objects []client.Object
+	if err == nil {
+		objects, err = objectsOf(into)
+	}
 	if err != nil && !isUnread(err) {
 		ctrl.LoggerFrom(ctx).Error(err, "list objects of an optional kind failed", "kind", kind.Kind, "problem", problem)
 	}
+	for _, object := range objects {
+		names = append(names, object.GetNamespace())
+	}
+	return names
 }

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -115,7 +116,7 @@ const keepHistory = 10 * time.Minute
 
 // setReplicas sets the other replicas. The caller holds the lock.
 func (h *Hub) setReplicas(others []endpoints.Pod) {
-	if isSame(h.replicas, others) {
+	if slices.Equal(h.replicas, others) {
 		return
 	}
 	h.replicas = others
@@ -123,19 +124,6 @@ func (h *Hub) setReplicas(others []endpoints.Pod) {
 	case h.moved <- struct{}{}:
 	default:
 	}
-}
-
-// isSame reports whether two lists of Pods are equal.
-func isSame(a, b []endpoints.Pod) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // Run serves viewers until ctx ends, and then ends their streams.

@@ -107,8 +107,11 @@ func (s *session) serve(ctx context.Context) {
 		case v := <-s.hub.leaving:
 			delete(s.viewers, v)
 			v.close()
-		case <-s.workloads.read:
-			s.updateDetails()
+		case key := <-s.workloads.read:
+			if _, isShown := s.details[key]; isShown {
+				s.updateDetail(key)
+				s.deliverDetails()
+			}
 		case <-ticker.C:
 			if idle += Interval; len(s.viewers) > 0 {
 				idle = 0
@@ -232,6 +235,11 @@ func (s *session) updateDetails() {
 	for key := range shown {
 		s.updateDetail(key)
 	}
+	s.deliverDetails()
+}
+
+// deliverDetails sends the viewers of single objects their last updates, if they do not have them yet.
+func (s *session) deliverDetails() {
 	for v := range s.viewers {
 		if v.object != (model.Key{}) {
 			s.deliver(v, s.details[v.object])

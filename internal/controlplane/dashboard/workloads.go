@@ -22,7 +22,7 @@ const (
 // workloads reads the Workloads of the objects that are shown, one after the other. It is safe for concurrent use.
 type workloads struct {
 	reader func(context.Context, view.Source) view.Workload
-	read   chan struct{} // receives one element when a Workload was read
+	read   chan model.Key // receives an object when its Workload was read
 	wake   chan struct{}
 
 	mu    sync.Mutex
@@ -39,7 +39,7 @@ type workload struct {
 // newWorkloads returns workloads without objects. They remain empty if reader is nil.
 func newWorkloads(reader func(context.Context, view.Source) view.Workload) *workloads {
 	return &workloads{
-		reader: reader, read: make(chan struct{}, 1), wake: make(chan struct{}, 1), shown: map[model.Key]*workload{},
+		reader: reader, read: make(chan model.Key), wake: make(chan struct{}, 1), shown: map[model.Key]*workload{},
 	}
 }
 
@@ -109,9 +109,10 @@ func (w *workloads) run(ctx context.Context) {
 func (w *workloads) readOldest(ctx context.Context) time.Duration {
 	w.mu.Lock()
 	var oldest *workload
-	for _, one := range w.shown {
+	var key model.Key
+	for next, one := range w.shown {
 		if one.source.Object != nil && (oldest == nil || one.next.Before(oldest.next)) {
-			oldest = one
+			oldest, key = one, next
 		}
 	}
 	now := time.Now()
@@ -122,11 +123,11 @@ func (w *workloads) readOldest(ctx context.Context) time.Duration {
 	oldest.next = now.Add(readAge)
 	source := oldest.source
 	w.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	reading, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	var result view.Workload
 	if err := server.Recovered(func() error {
-		result = w.reader(ctx, source)
+		result = w.reader(reading, source)
 		return nil
 	}); err != nil {
 		result.Notes = []string{"The workload is not shown because of a bug in the interceptor: please report it."}
@@ -135,8 +136,8 @@ func (w *workloads) readOldest(ctx context.Context) time.Duration {
 	oldest.last = result
 	w.mu.Unlock()
 	select {
-	case w.read <- struct{}{}:
-	default:
+	case w.read <- key:
+	case <-ctx.Done():
 	}
 	return readPause
 }

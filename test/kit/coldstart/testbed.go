@@ -13,8 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -233,13 +231,8 @@ func (r *Replica) Metric(ctx context.Context, name string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(string(answer.Body)) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			number, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			return int(number), err
-		}
-	}
-	return 0, fmt.Errorf("%w: no metric %s", errNotReady, name)
+	number, err := traffic.Metric(answer.Body, name)
+	return int(number), err
 }
 
 // StartProxy starts or restarts Envoy, and waits until it is ready.

@@ -2,10 +2,13 @@ package traffic
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 )
@@ -40,4 +43,17 @@ func Get(ctx context.Context, url, host string, header http.Header) (Response, e
 		return Response{}, fmt.Errorf("read the response: %w", err)
 	}
 	return Response{Status: response.StatusCode, Header: response.Header, Body: body}, nil
+}
+
+// errNoMetric is returned for a page of metrics that lacks one.
+var errNoMetric = errors.New("no such metric")
+
+// Metric returns the value of a metric on a page in the text format of Prometheus, by its name with its labels.
+func Metric(page []byte, name string) (float64, error) {
+	for line := range strings.Lines(string(page)) {
+		if value, is := strings.CutPrefix(line, name+" "); is {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("%w: %s", errNoMetric, name)
 }

@@ -116,3 +116,14 @@ func TestGetSendsOneRequest(t *testing.T) {
 		t.Errorf("after two calls of Get the server received %d requests; the last one's error is %v", requests.Load(), err)
 	}
 }
+
+func TestMetric(t *testing.T) {
+	t.Parallel()
+	page := []byte("# TYPE go_goroutines gauge\ngo_goroutines_x 1\ngo_goroutines 42\n")
+	if got, err := Metric(page, "go_goroutines"); got != 42 || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+	if _, err := Metric(page, "go_threads"); err == nil {
+		t.Error("a missing metric is no error")
+	}
+}
