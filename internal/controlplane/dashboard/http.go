@@ -17,8 +17,9 @@ import (
 const (
 	// writeTimeout limits the time to send one update.
 	writeTimeout = 10 * time.Second
-	// answerTimeout limits the time until a request without a stream has its first update.
-	answerTimeout = 10 * time.Second
+	// answerTimeout limits the time until a request without a stream has its first update, and workloadTimeout the time
+	// until that has the workload.
+	answerTimeout, workloadTimeout = 10 * time.Second, 2 * time.Second
 	// heartbeat is how often a stream without updates sends a comment.
 	heartbeat = 15 * time.Second
 	// maxStream is how long a stream with a token lasts: the client connects again, and its permissions are reviewed.
@@ -29,23 +30,17 @@ const (
 	MaxLimit = 10_000
 )
 
-// grant is what a caller may read.
-type grant interface {
-	// MayRead reports whether the caller may read the objects of a namespace, of all namespaces for "".
-	MayRead(ctx context.Context, namespace string) bool
-	// MayReadWorkloads reports whether the caller may read the workloads and Events of a namespace.
-	MayReadWorkloads(ctx context.Context, namespace string) bool
-}
-
-// everything is the grant of local callers.
-type everything struct{}
-
-func (everything) MayRead(context.Context, string) bool          { return true }
-func (everything) MayReadWorkloads(context.Context, string) bool { return true }
-
-// errForeign is the error of local requests that a web page of another host may have caused.
-var errForeign = errors.New("this port serves only http://localhost, http://127.0.0.1 and http://[::1]: " +
-	"open the page through kubectl http-canary dashboard")
+var (
+	// errForeign is the error of local requests that a web page of another host may have caused.
+	errForeign = errors.New("this port serves only http://localhost, http://127.0.0.1 and http://[::1]: " +
+		"open the page through kubectl http-canary dashboard")
+	// errForbidden is the error of requests for a namespace that the caller may not read.
+	errForbidden = errors.New("you may not list the httpscaledobjects or interceptorroutes of this namespace")
+	// errNoObject is the error of requests for an object that does not exist.
+	errNoObject = errors.New("there is no such object")
+	// errBusy is the error of requests without an update in time.
+	errBusy = errors.New("the interceptor starts, shuts down or has too many viewers: try again")
+)
 
 // Page serves the live page and its API. Make it with NewLocal or NewWithTokens.
 type Page struct {
@@ -90,7 +85,7 @@ func newPage(hub *Hub, authorize func(*http.Request) (grant, error), maxStream t
 		p.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			granted, err := p.authorize(r)
 			if err != nil {
-				http.Error(w, reasonOf(err), codeOf(err))
+				refuse(w, err)
 				return
 			}
 			serve(w, r, granted)
@@ -109,21 +104,28 @@ func isLocal(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && address.Unmap().IsLoopback()
 }
 
-// codeOf returns the HTTP status of an error of authorize.
-func codeOf(err error) int {
+// refuse answers a request with an error of authorize or of a review.
+func refuse(w http.ResponseWriter, err error) {
+	code := http.StatusUnauthorized
 	switch {
-	case errors.Is(err, errForeign):
-		return http.StatusForbidden
-	case errors.Is(err, access.ErrUnavailable):
-		return http.StatusServiceUnavailable
-	default:
-		return http.StatusUnauthorized
+	case errors.Is(err, errForeign), errors.Is(err, errForbidden):
+		code = http.StatusForbidden
+	case errors.Is(err, errNoObject):
+		code = http.StatusNotFound
+	case errors.Is(err, access.ErrTooMany):
+		code = http.StatusTooManyRequests
+	case errors.Is(err, access.ErrUnavailable), errors.Is(err, errBusy):
+		code = http.StatusServiceUnavailable
 	}
+	http.Error(w, reasonOf(err), code)
 }
 
 // reasonOf returns the text of an error for the caller. Another one may name the API server.
 func reasonOf(err error) string {
-	for _, known := range []error{errForeign, access.ErrNoToken, access.ErrInvalid, access.ErrUnavailable} {
+	for _, known := range []error{
+		errForeign, errForbidden, errNoObject, errBusy,
+		access.ErrNoToken, access.ErrInvalid, access.ErrUnavailable, access.ErrTooMany,
+	} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
@@ -155,20 +157,16 @@ func (p *Page) serveObjects(w http.ResponseWriter, r *http.Request, granted gran
 			return
 		}
 	}
-	scope, isAllowed := newScope(r.Context(), granted, query.Get("namespace"))
-	if !isAllowed {
-		http.Error(w, "you may not list the httpscaledobjects of this namespace", http.StatusForbidden)
-		return
-	}
-	whole := p.first(r, model.Key{})
-	if whole == nil {
-		http.Error(w, "the interceptor is starting or has too many viewers: try again", http.StatusServiceUnavailable)
+	seen := newScope(granted, query.Get("namespace"))
+	whole, err := p.list(r, seen)
+	if err != nil {
+		refuse(w, err)
 		return
 	}
 	page := update{isWhole: true}
 	next := ""
 	for _, one := range whole.rows {
-		if one.key.String() <= query.Get("continue") || !scope.mayRead(one.key.Namespace) {
+		if one.key.String() <= query.Get("continue") || !seen.sees(one.collection()) {
 			continue
 		}
 		if len(page.rows) == limit {
@@ -177,51 +175,95 @@ func (p *Page) serveObjects(w http.ResponseWriter, r *http.Request, granted gran
 		}
 		page.rows = append(page.rows, one)
 	}
-	text := page.encode(func(string) bool { return true })
+	text := page.encode(seen.sees)
 	text = append(text[:len(text)-1], `,"continue":"`+next+`","interceptors":`...)
 	writeJSON(w, append(append(text, whole.interceptors...), '}'))
+}
+
+// list returns all objects, with their collections reviewed.
+func (p *Page) list(r *http.Request, seen *scope) (*update, error) {
+	if err := seen.admit(r.Context()); err != nil {
+		return nil, err
+	}
+	whole := p.first(r, model.Key{}, seen.granted, func(*update) bool { return true })
+	if whole == nil {
+		return nil, errBusy
+	}
+	return whole, whole.review(r.Context(), seen)
 }
 
 // serveObject serves one object.
 func (p *Page) serveObject(w http.ResponseWriter, r *http.Request, granted grant) {
 	key := model.Key{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
-	if !granted.MayRead(r.Context(), key.Namespace) {
-		http.Error(w, "you may not list the httpscaledobjects of this namespace", http.StatusForbidden)
+	if err := newScope(granted, key.Namespace).admit(r.Context()); err != nil {
+		refuse(w, err)
 		return
 	}
-	found := p.first(r, key)
-	switch {
-	case found == nil:
-		http.Error(w, "the interceptor is starting or has too many viewers: try again", http.StatusServiceUnavailable)
-	case found.detail == nil:
-		http.Error(w, "there is no such object", http.StatusNotFound)
-	default:
-		writeJSON(w, found.detailFor(r.Context(), granted, key.Namespace))
+	found := p.first(r, key, granted, func(u *update) bool { return u.detail == nil || u.isRead })
+	if found == nil {
+		refuse(w, errBusy)
+		return
 	}
+	text, err := found.detailFor(r.Context(), granted, key.Namespace)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	writeJSON(w, text)
 }
 
 // detailFor returns the Detail for a caller.
-func (u *update) detailFor(ctx context.Context, granted grant, namespace string) []byte {
-	if granted.MayReadWorkloads(ctx, namespace) {
-		return u.detail
+func (u *update) detailFor(ctx context.Context, granted grant, namespace string) ([]byte, error) {
+	if u.detail == nil {
+		return nil, errNoObject
 	}
-	return u.brief
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	isAllowed, err := granted.MayRead(ctx, namespace, u.resource)
+	switch {
+	case err != nil:
+		return nil, err
+	case !isAllowed:
+		return nil, errForbidden
+	}
+	isAllowed, err = granted.MayReadWorkloads(ctx, namespace)
+	switch {
+	case err != nil:
+		return nil, err
+	case !isAllowed:
+		return u.brief, nil
+	}
+	return u.detail, nil
 }
 
-// first returns the first update of an object, or of all objects for the zero Key. It is nil if there is none in time.
-func (p *Page) first(r *http.Request, key model.Key) *update {
+// first returns the first complete update of an object, or of all objects for the zero Key. After workloadTimeout, an
+// incomplete one is enough. It is nil if there is none in time.
+func (p *Page) first(r *http.Request, key model.Key, granted grant, isComplete func(*update) bool) (found *update) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
 	defer cancel()
-	v := newViewer(key)
+	v := newViewer(key, granted.Name())
 	if !p.hub.join(ctx, v) {
 		return nil
 	}
 	defer p.hub.leave(v)
-	select {
-	case found := <-v.updates:
-		return found
-	case <-ctx.Done():
-		return nil
+	var enough <-chan time.Time
+	for {
+		select {
+		case next, isOpen := <-v.updates:
+			if !isOpen {
+				return found
+			}
+			if found = next; isComplete(found) {
+				return found
+			}
+			if enough == nil {
+				enough = time.After(workloadTimeout)
+			}
+		case <-enough:
+			return found
+		case <-ctx.Done():
+			return found
+		}
 	}
 }
 
@@ -231,34 +273,3 @@ func writeJSON(w http.ResponseWriter, text []byte) {
 	w.Header().Set("Cache-Control", "no-store")
 	_, _ = w.Write(text)
 }
-
-// scope are the namespaces of one request.
-type scope struct {
-	isAll   bool
-	mayRead func(namespace string) bool
-}
-
-// newScope returns the namespaces that a caller may read, only the given one unless it is "". It returns false if the
-// caller may not read that one.
-func newScope(ctx context.Context, granted grant, namespace string) (scope, bool) {
-	if namespace != "" {
-		isAllowed := granted.MayRead(ctx, namespace)
-		return scope{mayRead: func(other string) bool { return other == namespace }}, isAllowed
-	}
-	if granted.MayRead(ctx, "") {
-		return scope{isAll: true, mayRead: func(string) bool { return true }}, true
-	}
-	decided := map[string]bool{}
-	return scope{mayRead: func(namespace string) bool {
-		isAllowed, isKnown := decided[namespace]
-		if !isKnown && len(decided) < maxNamespaces {
-			isAllowed = granted.MayRead(ctx, namespace)
-			decided[namespace] = isAllowed
-		}
-		return isAllowed
-	}}, true
-}
-
-// maxNamespaces limits the namespaces that are reviewed for one request. The objects of others are omitted: the caller
-// can name a namespace.
-const maxNamespaces = 500

@@ -20,14 +20,15 @@ const (
 	Interval = time.Second
 	// MaxRows limits the rows of one update. The others follow with the next ones.
 	MaxRows = 1000
-	// MaxViewers limits the streams, and the other requests for objects that run at the same time.
-	MaxViewers = 256
+	// MaxViewers limits the streams, and the other requests for objects that run at the same time. MaxViewersOfUser is the
+	// limit for one user with tokens, and localViewers are reserved for local callers.
+	MaxViewers, MaxViewersOfUser, localViewers = 256, 64, 32
 	// linger is how long the Hub continues without viewers, for one that connects again.
 	linger = 10 * time.Second
 	// warmUp is how long the first viewer waits for the reports of other replicas.
 	warmUp = 1500 * time.Millisecond
-	// maxHistories limits the objects with a history, which take up to 8 kB each.
-	maxHistories = 1000
+	// MaxHistories limits the objects with a history, which take up to 8 kB each.
+	MaxHistories = 1000
 )
 
 // Options are the dependencies of a Hub. WatchReplica and Workload are optional.
@@ -55,7 +56,7 @@ type Hub struct {
 
 	mu        sync.Mutex // guards the fields below; Observe does not wait for anything else
 	objects   map[model.Key]view.Source
-	histories map[model.Key][]view.Point
+	histories map[model.Key]view.History
 	replicas  []endpoints.Pod // the other ones
 	moved     chan struct{}   // receives one element when replicas changes
 	// touched are the objects that have changed since the last update; nil without viewers.
@@ -66,7 +67,7 @@ type Hub struct {
 func New(options Options) *Hub {
 	return &Hub{
 		options: options, joining: make(chan *viewer), leaving: make(chan *viewer), stopped: make(chan struct{}),
-		objects: map[model.Key]view.Source{}, histories: map[model.Key][]view.Point{}, moved: make(chan struct{}, 1),
+		objects: map[model.Key]view.Source{}, histories: map[model.Key]view.History{}, moved: make(chan struct{}, 1),
 	}
 }
 
@@ -99,16 +100,33 @@ func (h *Hub) Observe(pass ingest.Pass) {
 
 // record adds the present split of an object to its history. The history ends with the split. The caller holds the lock.
 func (h *Hub) record(key model.Key, source view.Source, now time.Time) {
+	before, isKnown := h.histories[key]
 	point, isSplit := view.PointOf(source, now)
-	points, isKnown := h.histories[key]
 	switch {
-	case isSplit && (isKnown || len(h.histories) < maxHistories):
-		h.histories[key] = view.AddPoint(points, point)
-	case !isSplit && isKnown && now.Sub(points[len(points)-1].Time) > keepHistory:
+	case isSplit && (isKnown || h.hasRoom()):
+		h.histories[key] = before.Add(point)
+	case !isSplit && isKnown && !before.Ended.IsZero() && now.Sub(before.Ended) > keepHistory:
 		delete(h.histories, key)
 	case !isSplit && isKnown: // The canary has ended: all requests go to one Service.
-		h.histories[key] = view.AddPoint(points, view.Ended(source, now))
+		h.histories[key] = before.End(source, now)
 	}
+}
+
+// hasRoom makes room for one more history if there is none: the oldest one of the canaries that have ended is dropped.
+// It reports whether there is room. The caller holds the lock.
+func (h *Hub) hasRoom() bool {
+	if len(h.histories) < MaxHistories {
+		return true
+	}
+	var oldest model.Key
+	ended := time.Time{}
+	for key, history := range h.histories {
+		if !history.Ended.IsZero() && (ended.IsZero() || history.Ended.Before(ended)) {
+			oldest, ended = key, history.Ended
+		}
+	}
+	delete(h.histories, oldest)
+	return !ended.IsZero()
 }
 
 // keepHistory is how long the history of a canary that has ended remains at least.
@@ -206,7 +224,7 @@ func (h *Hub) sources(keys []model.Key) map[model.Key]view.Source {
 func (h *Hub) history(key model.Key) []view.Point {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.histories[key]
+	return h.histories[key].Points
 }
 
 // others returns the other replicas.

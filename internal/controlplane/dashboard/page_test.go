@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -98,21 +99,25 @@ func (b *bed) setDemand(name string, rate float64) {
 	}
 }
 
-// verifier accepts the token "anna", of a user who may list the objects of namespace shop, and "admin".
+// verifier accepts the tokens of users: "anna" may list the HTTPScaledObjects of namespace shop, "rita" its
+// InterceptorRoutes, and "admin" may read everything. Nobody's permissions for namespace broken are known.
 func verifier() *access.Verifier {
 	return access.New(access.Reviewer{
 		Now: time.Now,
 		Token: func(_ context.Context, review *authenticationv1.TokenReview) (*authenticationv1.TokenReview, error) {
 			answer := *review
-			answer.Status.Authenticated = review.Spec.Token == "anna" || review.Spec.Token == "admin"
+			answer.Status.Authenticated = slices.Contains([]string{"anna", "rita", "admin"}, review.Spec.Token)
 			answer.Status.User.Username = review.Spec.Token
 			return &answer, nil
 		},
 		Access: func(_ context.Context, review *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReview, error) {
 			answer := *review
 			about := review.Spec.ResourceAttributes
-			answer.Status.Allowed = review.Spec.User == "admin" ||
-				about.Namespace == "shop" && about.Resource == "httpscaledobjects"
+			if about.Namespace == "broken" {
+				return nil, errGone
+			}
+			resource := map[string]string{"anna": "httpscaledobjects", "rita": "interceptorroutes"}[review.Spec.User]
+			answer.Status.Allowed = review.Spec.User == "admin" || about.Namespace == "shop" && about.Resource == resource
 			return &answer, nil
 		},
 	})
@@ -265,6 +270,146 @@ func TestTokens(t *testing.T) {
 	for range 2 {
 		if event := newStream(t, url+"objects/shop/web/watch", as("anna")).next(t, "object"); strings.Contains(event, `"secret"`) {
 			t.Errorf("anna sees the Rollout: %s", event)
+		}
+	}
+}
+
+// interceptorRoute returns an object that an InterceptorRoute was converted to.
+func interceptorRoute(namespace, name, host string) ingest.Object {
+	converted := object(namespace, name, host)
+	converted.ScaledObject.Spec.Converted = &httpv1alpha1.ConvertedSpec{}
+	return converted
+}
+
+// TestResources has an HTTPScaledObject and an InterceptorRoute in a namespace, of which each user may list one kind.
+// When the one kind replaces the other with the same name, the object leaves the page of one user for that of the other.
+func TestResources(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "")
+	b.observe(nil, object("shop", "web", "a.example.com"), interceptorRoute("shop", "api", "b.example.com"))
+	url := b.secure.URL + "/dashboard/api/v1/objects"
+	for user, want := range map[string]string{"anna": "[shop/web]", "rita": "[shop/api]", "admin": "[shop/api shop/web]"} {
+		for _, query := range []string{"", "?namespace=shop"} {
+			if _, names := list(t, url+query, as(user)); fmt.Sprint(names) != want {
+				t.Errorf("%s sees %v by %q, want %s", user, names, query, want)
+			}
+		}
+	}
+	for path, want := range map[string]int{"/shop/web": 403, "/shop/api": 200, "/shop/none": 404} {
+		if response := send(t, url+path, as("rita"), ""); response.StatusCode != want {
+			t.Errorf("rita reads %s: %s, want %d", path, response.Status, want)
+		}
+	}
+	anna, rita := newStream(t, b.secure.URL+"/dashboard/api/v1/watch", as("anna")), newStream(t, b.secure.URL+"/dashboard/api/v1/watch", as("rita"))
+	anna.until(t, "objects", `"web"`)
+	rita.until(t, "objects", `"api"`)
+	one := newStream(t, url+"/shop/web/watch", as("anna"))
+	one.next(t, "object")
+	b.observe(nil, interceptorRoute("shop", "web", "a.example.com"))
+	anna.until(t, "objects", `"gone":["shop/web"]`)
+	rita.until(t, "objects", `"name":"web"`)
+	if reason := one.next(t, "end"); !strings.Contains(reason, "may not list") {
+		t.Errorf("the stream of the object ends: %s", reason)
+	}
+}
+
+// TestFailedReviews has an API server that does not review the permissions for one namespace. That is no refusal: the
+// request is answered with an error that permits another try, and a stream ends with the reason.
+func TestFailedReviews(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "")
+	b.observe(nil, object("shop", "web", "a.example.com"))
+	url := b.secure.URL + "/dashboard/api/v1/"
+	s := newStream(t, url+"watch", as("anna"))
+	s.next(t, "objects")
+	b.observe(nil, object("broken", "web", "b.example.com"))
+	if reason := s.next(t, "end"); !strings.Contains(reason, "try again") {
+		t.Errorf("the stream ends: %s", reason)
+	}
+	for _, path := range []string{
+		"objects", "objects?namespace=broken", "objects/broken/web", "watch?namespace=broken", "objects/broken/web/watch",
+	} {
+		if response := send(t, url+path, as("anna"), ""); response.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%s: %s", path, response.Status)
+		}
+	}
+	if _, names := list(t, url+"objects?namespace=shop", as("anna")); len(names) != 1 {
+		t.Errorf("the other namespace has %v", names)
+	}
+}
+
+// TestManyReviews has objects in more namespaces than one user may have reviewed.
+func TestManyReviews(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "")
+	var objects []ingest.Object
+	for i := range access.MaxReviews + 1 {
+		objects = append(objects, object(fmt.Sprintf("team-%d", i), "web", "example.com"))
+	}
+	b.observe(nil, objects...)
+	url := b.secure.URL + "/dashboard/api/v1/objects"
+	response := send(t, url, as("anna"), "")
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusTooManyRequests || !strings.Contains(string(text), "name a namespace") {
+		t.Errorf("%s: %s, %v", response.Status, text, err)
+	}
+	if found, _ := list(t, url+"?limit=2000", as("admin")); len(found.Objects) != len(objects) {
+		t.Errorf("admin sees %d objects", len(found.Objects))
+	}
+}
+
+// TestWorkloadOfOneAnswer reads one object at once: the answer has the workload, which is read after the object.
+func TestWorkloadOfOneAnswer(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "")
+	b.observe(nil, object("shop", "web", "a.example.com"))
+	var found view.Detail
+	response := send(t, b.local.URL+"/api/v1/objects/shop/web", nil, "")
+	if err := json.NewDecoder(response.Body).Decode(&found); err != nil {
+		t.Fatal(err)
+	}
+	if found.Rollout == nil || len(found.Notes) > 0 {
+		t.Errorf("the answer has Rollout %v and notes %q", found.Rollout, found.Notes)
+	}
+}
+
+// TestManyHistories has more canaries than histories. One that has ended makes room, an active one does not.
+func TestManyHistories(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "")
+	canary := func(name string, isSplit bool) ingest.Object {
+		one := object("shop", name, "example.com")
+		if isSplit {
+			backends := []model.Backend{{Service: model.Key{Namespace: "shop", Name: "a"}, Weight: 80}, {Service: model.Key{Namespace: "shop", Name: "b"}, Weight: 20}}
+			one.Published.Routes = []model.Route{{Backends: backends}}
+		}
+		return one
+	}
+	var canaries []ingest.Object
+	for i := range dashboard.MaxHistories {
+		canaries = append(canaries, canary(fmt.Sprintf("app-%d", i), true))
+	}
+	points := func(name string) int {
+		t.Helper()
+		var found view.Detail
+		response := send(t, b.local.URL+"/api/v1/objects/shop/"+name, nil, "")
+		if err := json.NewDecoder(response.Body).Decode(&found); err != nil {
+			t.Fatal(err)
+		}
+		return len(found.History)
+	}
+	b.observe(nil, append(canaries, canary("app-3", false))...)
+	b.observe(nil, canaries[3])
+	b.observe(nil, canary("late", true))
+	if got := points("late"); got != 0 {
+		t.Errorf("%d points without room", got)
+	}
+	b.observe(nil, canary("app-3", false))
+	b.observe(nil, canary("app-5", false))
+	b.observe(nil, canary("late", true))
+	for name, isKept := range map[string]bool{"late": true, "app-3": false, "app-5": true, "app-7": true} {
+		if got := points(name); got > 0 != isKept {
+			t.Errorf("%s has %d points", name, got)
 		}
 	}
 }
@@ -459,6 +604,24 @@ func TestManyViewers(t *testing.T) {
 	for _, s := range streams {
 		s.until(t, "objects", "new.example.com")
 	}
+}
+
+// TestManyViewersOfUsers opens the streams of users: one user cannot take those of others, nor all users those of local
+// callers.
+func TestManyViewersOfUsers(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "")
+	b.observe(nil, object("shop", "web", "shop.example.com"))
+	url := b.secure.URL + "/dashboard/api/v1/watch"
+	for range dashboard.MaxViewersOfUser {
+		newStream(t, url, as("anna")).next(t, "objects")
+	}
+	newStream(t, url, as("anna")).next(t, "end")
+	if response := send(t, b.secure.URL+"/dashboard/api/v1/objects", as("anna"), ""); response.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("one more request: %s", response.Status)
+	}
+	newStream(t, url, as("admin")).next(t, "objects")
+	newStream(t, b.local.URL+"/api/v1/watch", nil).next(t, "objects")
 }
 
 var errGone = errors.New("gone")

@@ -21,7 +21,7 @@ type session struct {
 	reports   *reports
 	workloads *workloads
 	viewers   map[*viewer]struct{}
-	rows      map[model.Key][]byte
+	rows      map[model.Key]row
 	// urgent are the objects that changed, and changed those with another demand, both without an update yet.
 	urgent, changed map[model.Key]struct{}
 	whole           *update // all objects, nil after a change
@@ -33,7 +33,7 @@ type session struct {
 func newSession(hub *Hub) *session {
 	return &session{
 		hub: hub, reports: newReports(hub), workloads: newWorkloads(hub.options.Workload),
-		viewers: map[*viewer]struct{}{}, rows: map[model.Key][]byte{}, changed: map[model.Key]struct{}{},
+		viewers: map[*viewer]struct{}{}, rows: map[model.Key]row{}, changed: map[model.Key]struct{}{},
 		details: map[model.Key]*update{},
 	}
 }
@@ -123,7 +123,7 @@ func (s *session) serve(ctx context.Context) {
 
 // add adds a viewer and sends it everything.
 func (s *session) add(v *viewer) {
-	if len(s.viewers) >= MaxViewers {
+	if !s.hasRoom(v.user) {
 		v.close()
 		return
 	}
@@ -136,12 +136,27 @@ func (s *session) add(v *viewer) {
 	}
 	if s.whole == nil {
 		s.whole = &update{isWhole: true, interceptors: s.interceptors}
-		for key, text := range s.rows {
-			s.whole.rows = append(s.whole.rows, row{key, text})
-		}
+		s.whole.rows = slices.Collect(maps.Values(s.rows))
 		slices.SortFunc(s.whole.rows, func(a, b row) int { return a.key.Compare(b.key) })
 	}
 	s.deliver(v, s.whole)
+}
+
+// hasRoom reports whether the limits permit one more viewer of a user.
+func (s *session) hasRoom(user string) bool {
+	if user == "" {
+		return len(s.viewers) < MaxViewers
+	}
+	ofUser, ofUsers := 0, 0
+	for v := range s.viewers {
+		if v.user != "" {
+			ofUsers++
+		}
+		if v.user == user {
+			ofUser++
+		}
+	}
+	return ofUser < MaxViewersOfUser && ofUsers < MaxViewers-localViewers && len(s.viewers) < MaxViewers
 }
 
 // deliver sends an update to a viewer, which is removed if it is too slow.
@@ -184,17 +199,18 @@ func (s *session) refresh(limit int) *update {
 	next := &update{}
 	for _, key := range keys {
 		source, exists := sources[key]
+		before, isShown := s.rows[key]
+		if isShown && (!exists || before.resource != source.Resource()) {
+			delete(s.rows, key)
+			next.gone = append(next.gone, row{key: key, resource: before.resource})
+		}
 		if !exists {
-			if _, isShown := s.rows[key]; isShown {
-				delete(s.rows, key)
-				next.gone = append(next.gone, key)
-			}
 			continue
 		}
 		text := s.encode(key, func() any { return view.Row(source, demands[key]) })
-		if text != nil && !bytes.Equal(text, s.rows[key]) {
-			s.rows[key] = text
-			next.rows = append(next.rows, row{key, text})
+		if text != nil && !bytes.Equal(text, s.rows[key].text) {
+			s.rows[key] = row{key, source.Resource(), text}
+			next.rows = append(next.rows, s.rows[key])
 		}
 	}
 	if text := encode(s.reports.interceptors()); !bytes.Equal(text, s.interceptors) {
@@ -259,11 +275,12 @@ func (s *session) updateDetail(key model.Key) {
 			facts.Demand, facts.Totals = view.DemandOf(key, all, absent)
 		})
 		next.brief = s.encode(key, func() any { return view.Details(source, facts) })
-		facts.Workload = s.workloads.of(key)
+		facts.Workload, next.isRead = s.workloads.of(key)
+		next.resource = source.Resource()
 		next.detail = s.encode(key, func() any { return view.Details(source, facts) })
 	}
 	if before := s.details[key]; before != nil && bytes.Equal(before.detail, next.detail) &&
-		bytes.Equal(before.brief, next.brief) {
+		bytes.Equal(before.brief, next.brief) && before.isRead == next.isRead {
 		return
 	}
 	s.details[key] = next

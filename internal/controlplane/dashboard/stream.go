@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -19,55 +20,61 @@ const (
 	eventObject = "object"
 	// eventGone means that the object does not exist.
 	eventGone = "gone"
-	// eventEnd means that the client has to connect again, because it is too slow or its permissions are reviewed again.
+	// eventEnd means that the client has to connect again, because it is too slow, its permissions are reviewed again or
+	// could not be reviewed. It may have a reason.
 	eventEnd = "end"
 )
 
 // watchObjects streams the overview.
 func (p *Page) watchObjects(w http.ResponseWriter, r *http.Request, granted grant) {
-	visible, isAllowed := newScope(r.Context(), granted, r.URL.Query().Get("namespace"))
-	if !isAllowed {
-		http.Error(w, "you may not list the httpscaledobjects of this namespace", http.StatusForbidden)
+	seen := newScope(granted, r.URL.Query().Get("namespace"))
+	if err := seen.admit(r.Context()); err != nil {
+		refuse(w, err)
 		return
 	}
-	p.stream(w, r, model.Key{}, func(_ context.Context, s *eventStream, next *update) {
+	p.stream(w, r, newViewer(model.Key{}, granted.Name()), func(ctx context.Context, s *eventStream, next *update) error {
 		if next.interceptors != nil {
 			s.event(eventInterceptors, next.interceptors)
 		}
-		switch {
-		case !next.isWhole && len(next.rows)+len(next.gone) == 0:
-		case visible.isAll:
-			s.event(eventObjects, next.encodeAll())
-		default:
-			s.event(eventObjects, next.encode(visible.mayRead))
+		if !next.isWhole && len(next.rows)+len(next.gone) == 0 {
+			return nil
 		}
+		if err := next.review(ctx, seen); err != nil {
+			return err
+		}
+		s.event(eventObjects, next.encodeFor(seen))
+		return nil
 	})
 }
 
 // watchObject streams one object.
 func (p *Page) watchObject(w http.ResponseWriter, r *http.Request, granted grant) {
 	key := model.Key{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
-	if !granted.MayRead(r.Context(), key.Namespace) {
-		http.Error(w, "you may not list the httpscaledobjects of this namespace", http.StatusForbidden)
+	if err := newScope(granted, key.Namespace).admit(r.Context()); err != nil {
+		refuse(w, err)
 		return
 	}
-	p.stream(w, r, key, func(ctx context.Context, s *eventStream, next *update) {
-		if next.detail == nil {
+	p.stream(w, r, newViewer(key, granted.Name()), func(ctx context.Context, s *eventStream, next *update) error {
+		text, err := next.detailFor(ctx, granted, key.Namespace)
+		switch {
+		case errors.Is(err, errNoObject):
 			s.event(eventGone, []byte("{}"))
-			return
+			return nil
+		case err != nil:
+			return err
 		}
-		s.event(eventObject, next.detailFor(ctx, granted, key.Namespace))
+		s.event(eventObject, text)
+		return nil
 	})
 }
 
-// stream sends updates as server-sent events until the client disconnects, is too slow, or the Hub stops. The client
-// then connects again.
+// stream sends updates as server-sent events until the client disconnects, is too slow, an update cannot be sent, or
+// the Hub stops. The client then connects again.
 func (p *Page) stream(
-	w http.ResponseWriter, r *http.Request, key model.Key, send func(context.Context, *eventStream, *update),
+	w http.ResponseWriter, r *http.Request, v *viewer, send func(context.Context, *eventStream, *update) error,
 ) {
-	v := newViewer(key)
 	if !p.hub.join(r.Context(), v) {
-		http.Error(w, "the interceptor is shutting down: try again", http.StatusServiceUnavailable)
+		refuse(w, errBusy)
 		return
 	}
 	defer p.hub.leave(v)
@@ -87,14 +94,17 @@ func (p *Page) stream(
 		select {
 		case next, isOpen := <-v.updates:
 			if !isOpen {
-				s.event(eventEnd, []byte("{}"))
+				s.end("")
 				return
 			}
-			send(r.Context(), s, next)
+			if err := send(r.Context(), s, next); err != nil {
+				s.end(reasonOf(err))
+				return
+			}
 		case <-ticker.C:
 			s.write(": \n\n")
 		case <-end:
-			s.event(eventEnd, []byte("{}"))
+			s.end("")
 			return
 		case <-r.Context().Done():
 			return
@@ -112,6 +122,13 @@ type eventStream struct {
 // event writes an event. data is JSON, so it has no line break.
 func (s *eventStream) event(name string, data []byte) {
 	s.write("event: "+name+"\ndata: ", data, "\n\n")
+}
+
+// end writes eventEnd with a reason for people, "" for none.
+func (s *eventStream) end(reason string) {
+	s.event(eventEnd, encode(struct {
+		Reason string `json:"reason,omitempty"`
+	}{reason}))
 }
 
 // write writes texts and sends them.

@@ -2,6 +2,10 @@ package dashboard
 
 import (
 	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -14,6 +18,8 @@ const queueLength = 4
 type viewer struct {
 	// object is the object that it shows, the zero Key for the overview.
 	object model.Key
+	// user is the name of the user, "" for local callers.
+	user string
 	// updates receives the updates. It is closed when the viewer is too slow, or the Hub stops.
 	updates chan *update
 	close   func() // closes updates, once
@@ -22,9 +28,9 @@ type viewer struct {
 }
 
 // newViewer returns a viewer of an object, or of the overview for the zero Key.
-func newViewer(object model.Key) *viewer {
+func newViewer(object model.Key, user string) *viewer {
 	updates := make(chan *update, queueLength)
-	return &viewer{object: object, updates: updates, close: sync.OnceFunc(func() { close(updates) })}
+	return &viewer{object: object, user: user, updates: updates, close: sync.OnceFunc(func() { close(updates) })}
 }
 
 // send sends an update, and reports whether the viewer is fast enough. It never waits.
@@ -42,44 +48,71 @@ func (v *viewer) send(next *update) bool {
 type update struct {
 	// isWhole means that rows contains all objects.
 	isWhole bool
-	// rows are the changed objects as JSON, in no order, and gone are the deleted ones.
-	rows []row
-	gone []model.Key
+	// rows are the changed objects, in no order, and gone are the deleted ones, without text.
+	rows, gone []row
 	// interceptors is Interceptors as JSON, nil if they are unchanged.
 	interceptors []byte
 	// detail is a view.Detail as JSON, and brief the same without the workload. They are nil if the object does not exist.
 	detail, brief []byte
+	// resource is the resource of the object of detail.
+	resource string
+	// isRead means that detail has the workload, or that it cannot be read.
+	isRead bool
 
-	once sync.Once
-	all  []byte // the result of encodeAll
+	once        sync.Once
+	all         []byte       // the data of the event for viewers who see everything
+	collections []collection // of rows and gone
 }
 
 // row is one object as JSON.
 type row struct {
-	key  model.Key
-	text []byte
+	key      model.Key
+	resource string
+	text     []byte
 }
 
-// encodeAll returns the data of the event for viewers of all namespaces. It is encoded once.
-func (u *update) encodeAll() []byte {
-	u.once.Do(func() { u.all = u.encode(func(string) bool { return true }) })
-	return u.all
+// collection returns the collection that the object belongs to.
+func (r row) collection() collection { return collection{r.key.Namespace, r.resource} }
+
+// prepare sets what is the same for all viewers.
+func (u *update) prepare() {
+	u.once.Do(func() {
+		found := map[collection]struct{}{}
+		for _, rows := range [][]row{u.rows, u.gone} {
+			for _, one := range rows {
+				found[one.collection()] = struct{}{}
+			}
+		}
+		u.collections = slices.Collect(maps.Keys(found))
+		u.all = u.encode(func(collection) bool { return true })
+	})
 }
 
-// encode returns the data of the event for viewers of some namespaces.
-func (u *update) encode(mayRead func(namespace string) bool) []byte {
+// review reviews the collections of the rows.
+func (u *update) review(ctx context.Context, seen *scope) error {
+	u.prepare()
+	return seen.review(ctx, u.collections)
+}
+
+// encodeFor returns the data of the event for a viewer, after review.
+func (u *update) encodeFor(seen *scope) []byte {
+	u.prepare()
+	if !slices.ContainsFunc(u.collections, func(one collection) bool { return !seen.sees(one) }) {
+		return u.all
+	}
+	return u.encode(seen.sees)
+}
+
+// encode returns the data of the event with the rows of some collections.
+func (u *update) encode(isSeen func(collection) bool) []byte {
 	const rowBytes = 300
 	buffer := bytes.NewBuffer(make([]byte, 0, rowBytes*len(u.rows)))
 	buffer.WriteString(`{"whole":`)
-	if u.isWhole {
-		buffer.WriteString(`true`)
-	} else {
-		buffer.WriteString(`false`)
-	}
+	buffer.WriteString(strconv.FormatBool(u.isWhole))
 	buffer.WriteString(`,"objects":[`)
 	separator := ""
 	for _, one := range u.rows {
-		if mayRead(one.key.Namespace) {
+		if isSeen(one.collection()) {
 			buffer.WriteString(separator)
 			buffer.Write(one.text)
 			separator = ","
@@ -87,9 +120,9 @@ func (u *update) encode(mayRead func(namespace string) bool) []byte {
 	}
 	buffer.WriteString(`],"gone":[`)
 	separator = ""
-	for _, key := range u.gone {
-		if mayRead(key.Namespace) {
-			buffer.WriteString(separator + `"` + key.String() + `"`) // Names of objects need no escapes.
+	for _, one := range u.gone {
+		if isSeen(one.collection()) {
+			buffer.WriteString(separator + `"` + one.key.String() + `"`) // Names of objects need no escapes.
 			separator = ","
 		}
 	}

@@ -33,6 +33,7 @@ type workloads struct {
 type workload struct {
 	source view.Source
 	last   view.Workload
+	isRead bool
 	next   time.Time // when it is read again
 }
 
@@ -79,14 +80,17 @@ func (w *workloads) setSource(key model.Key, source view.Source) {
 	}
 }
 
-// of returns the last Workload of an object.
-func (w *workloads) of(key model.Key) view.Workload {
+// of returns the last Workload of an object, and whether it was read or never is.
+func (w *workloads) of(key model.Key) (view.Workload, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if one := w.shown[key]; one != nil {
-		return one.last
+	if w.reader == nil {
+		return view.Workload{}, true
 	}
-	return view.Workload{}
+	if one := w.shown[key]; one != nil && one.isRead {
+		return one.last, true
+	}
+	return view.Workload{Notes: []string{"The workload was not read yet."}}, false
 }
 
 // run reads Workloads until ctx ends.
@@ -133,7 +137,7 @@ func (w *workloads) readOldest(ctx context.Context) time.Duration {
 		result.Notes = []string{"The workload is not shown because of a bug in the interceptor: please report it."}
 	}
 	w.mu.Lock()
-	oldest.last = result
+	oldest.last, oldest.isRead = result, true
 	w.mu.Unlock()
 	select {
 	case w.read <- key:

@@ -1,6 +1,6 @@
 // Package access decides which namespaces the caller of the live page may read. It lets the API server review the token
-// of the caller, and the permission for each namespace. Any failure means no access. Results count for a short time, in
-// a bounded amount of memory.
+// of the caller, and the permission for each namespace. A failed review means no access for now, and is not remembered.
+// Results count for a short time, in a bounded amount of memory, and a user has a limited number of reviews.
 package access
 
 import (
@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
@@ -22,13 +23,16 @@ const (
 	MaxAge = time.Minute
 	// maxEntries limits the reviews of each kind in memory. maxToken limits the length of a token in bytes.
 	maxEntries, maxToken = 4096, 16 << 10
-	// maxRunning limits the concurrent reviews, and timeout the time of one, with the time that it waits for others.
+	// maxRunning limits the concurrent reviews of each kind, and timeout the time of one, with the time that it waits for
+	// others. Reviews of tokens do not delay those of permissions: only the latter need a valid token.
 	maxRunning, timeout = 16, 5 * time.Second
+	// MaxReviews is how many permissions of a user are reviewed at once, and reviewsPerSecond how many after these.
+	MaxReviews, reviewsPerSecond = 1000, 10
 	// bearer is the beginning of an Authorization header with a token.
 	bearer = "Bearer "
 )
 
-// Errors of User.
+// Errors of reviews.
 var (
 	// ErrNoToken means that the caller has sent no token.
 	ErrNoToken = errors.New("send a token of a Kubernetes user as Authorization: Bearer")
@@ -37,6 +41,8 @@ var (
 	// ErrUnavailable means that nothing was reviewed, because of the API server or of too many reviews.
 	ErrUnavailable = errors.New("the token was not reviewed: try again, and check that ClusterRole " +
 		"kedify-http-interceptor-dashboard is bound")
+	// ErrTooMany means that the permission was not reviewed, because the user has asked for too many.
+	ErrTooMany = errors.New("too many permissions of this user were reviewed: name a namespace, or try again later")
 )
 
 // Reviewer reviews tokens and permissions.
@@ -53,9 +59,11 @@ type Reviewer struct {
 // Verifier is a Reviewer with a memory. Make it with New. It is safe for concurrent use.
 type Verifier struct {
 	reviewer Reviewer
-	running  chan struct{}
-	users    cache[[sha256.Size]byte, *User]
-	access   cache[question, bool]
+	// tokens and permissions have one element for each running review.
+	tokens, permissions chan struct{}
+	users               cache[[sha256.Size]byte, *User]
+	access              cache[question, bool]
+	limits              cache[string, *rate.Limiter] // of the reviews of a user, by name
 }
 
 // question is what a SubjectAccessReview asks. user is the hash of the token.
@@ -67,7 +75,9 @@ type question struct {
 
 // New returns a Verifier.
 func New(reviewer Reviewer) *Verifier {
-	return &Verifier{reviewer: reviewer, running: make(chan struct{}, maxRunning)}
+	return &Verifier{
+		reviewer: reviewer, tokens: make(chan struct{}, maxRunning), permissions: make(chan struct{}, maxRunning),
+	}
 }
 
 // User is a user whose token the API server accepts.
@@ -75,7 +85,11 @@ type User struct {
 	verifier *Verifier
 	hash     [sha256.Size]byte
 	info     authenticationv1.UserInfo
+	limit    *rate.Limiter
 }
+
+// Name returns the name of the user.
+func (u *User) Name() string { return u.info.Username }
 
 // User returns the user of an Authorization header. The chain of an error contains one of the errors above, and no
 // token.
@@ -96,7 +110,7 @@ func (v *Verifier) User(ctx context.Context, header string) (*User, error) {
 		return user, nil
 	}
 	var status authenticationv1.TokenReviewStatus
-	err := v.limited(ctx, func(ctx context.Context) error {
+	err := limited(ctx, v.tokens, func(ctx context.Context) error {
 		answer, err := v.reviewer.Token(ctx, &authenticationv1.TokenReview{
 			Spec: authenticationv1.TokenReviewSpec{Token: token},
 		})
@@ -110,7 +124,7 @@ func (v *Verifier) User(ctx context.Context, header string) (*User, error) {
 	}
 	var user *User
 	if status.Authenticated && status.User.Username != "" {
-		user = &User{verifier: v, hash: hash, info: status.User}
+		user = &User{verifier: v, hash: hash, info: status.User, limit: v.limitOf(status.User.Username)}
 	}
 	v.users.put(hash, user, v.reviewer.Now())
 	if user == nil {
@@ -119,30 +133,51 @@ func (v *Verifier) User(ctx context.Context, header string) (*User, error) {
 	return user, nil
 }
 
-// MayRead reports whether the user may list the objects of a namespace, of all namespaces for "".
-func (u *User) MayRead(ctx context.Context, namespace string) bool {
-	return u.may(ctx, namespace, "list", "http.keda.sh", "httpscaledobjects")
+// limitOf returns the limit of the reviews of a user, which all tokens of the user share.
+func (v *Verifier) limitOf(name string) *rate.Limiter {
+	now := v.reviewer.Now()
+	limit, isKnown := v.limits.get(name, now)
+	if !isKnown {
+		limit = rate.NewLimiter(reviewsPerSecond, MaxReviews)
+	}
+	v.limits.put(name, limit, now)
+	return limit
 }
 
-// MayReadWorkloads reports whether the user may read Rollouts, Deployments and Events of a namespace.
-func (u *User) MayReadWorkloads(ctx context.Context, namespace string) bool {
-	return u.may(ctx, namespace, "get", "argoproj.io", "rollouts") &&
-		u.may(ctx, namespace, "get", "apps", "deployments") &&
-		u.may(ctx, namespace, "list", "", "events")
+// MayRead reports whether the user may list a resource of API group http.keda.sh in a namespace, in all namespaces for
+// "". The chain of an error contains ErrUnavailable or ErrTooMany.
+func (u *User) MayRead(ctx context.Context, namespace, resource string) (bool, error) {
+	return u.may(ctx, namespace, "list", "http.keda.sh", resource)
+}
+
+// MayReadWorkloads reports whether the user may read Rollouts, Deployments and Events of a namespace. Its errors are
+// those of MayRead.
+func (u *User) MayReadWorkloads(ctx context.Context, namespace string) (bool, error) {
+	for _, needed := range []struct{ verb, group, resource string }{
+		{"get", "argoproj.io", "rollouts"}, {"get", "apps", "deployments"}, {"list", "", "events"},
+	} {
+		if isAllowed, err := u.may(ctx, namespace, needed.verb, needed.group, needed.resource); !isAllowed {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // may reports whether the user has a permission.
-func (u *User) may(ctx context.Context, namespace, verb, group, resource string) bool {
+func (u *User) may(ctx context.Context, namespace, verb, group, resource string) (bool, error) {
 	v, asked := u.verifier, question{u.hash, namespace, verb, group, resource}
 	if isAllowed, isKnown := v.access.get(asked, v.reviewer.Now()); isKnown {
-		return isAllowed
+		return isAllowed, nil
+	}
+	if !u.limit.AllowN(v.reviewer.Now(), 1) {
+		return false, ErrTooMany
 	}
 	extra := make(map[string]authorizationv1.ExtraValue, len(u.info.Extra))
 	for name, values := range u.info.Extra {
 		extra[name] = authorizationv1.ExtraValue(values)
 	}
 	isAllowed := false
-	err := v.limited(ctx, func(ctx context.Context) error {
+	err := limited(ctx, v.permissions, func(ctx context.Context) error {
 		answer, err := v.reviewer.Access(ctx, &authorizationv1.SubjectAccessReview{
 			Spec: authorizationv1.SubjectAccessReviewSpec{
 				User: u.info.Username, UID: u.info.UID, Groups: u.info.Groups, Extra: extra,
@@ -155,19 +190,19 @@ func (u *User) may(ctx context.Context, namespace, verb, group, resource string)
 		return err
 	})
 	if err != nil {
-		return false
+		return false, err
 	}
 	v.access.put(asked, isAllowed, v.reviewer.Now())
-	return isAllowed
+	return isAllowed, nil
 }
 
 // limited calls review with a deadline, when few enough others run.
-func (v *Verifier) limited(ctx context.Context, review func(context.Context) error) error {
+func limited(ctx context.Context, running chan struct{}, review func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	select {
-	case v.running <- struct{}{}:
-		defer func() { <-v.running }()
+	case running <- struct{}{}:
+		defer func() { <-running }()
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 	}

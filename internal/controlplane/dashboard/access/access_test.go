@@ -3,6 +3,8 @@ package access_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,9 +34,9 @@ func (a *api) token(_ context.Context, review *authenticationv1.TokenReview) (*a
 	}
 	a.tokens++
 	answer := *review
-	if review.Spec.Token == "anna" {
+	if name, _, _ := strings.Cut(review.Spec.Token, "-"); name == "anna" || name == "bob" {
 		answer.Status = authenticationv1.TokenReviewStatus{Authenticated: true, User: authenticationv1.UserInfo{
-			Username: "anna", Groups: []string{"team"}, Extra: map[string]authenticationv1.ExtraValue{"a": {"b"}},
+			Username: name, Groups: []string{"team"}, Extra: map[string]authenticationv1.ExtraValue{"a": {"b"}},
 		}}
 	}
 	return &answer, nil
@@ -89,17 +91,28 @@ func TestPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mayRead := func(namespace string) bool {
+		t.Helper()
+		isAllowed, err := user.MayRead(t.Context(), namespace, "httpscaledobjects")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return isAllowed
+	}
 	for range 3 {
 		for namespace, want := range map[string]bool{"": false, "shop": true, "bank": false} {
-			if got := user.MayRead(t.Context(), namespace); got != want {
+			if got := mayRead(namespace); got != want {
 				t.Errorf("namespace %q: %v", namespace, got)
 			}
 		}
-		if user.MayReadWorkloads(t.Context(), "shop") {
-			t.Error("the user may read Rollouts")
+		if isAllowed, err := user.MayReadWorkloads(t.Context(), "shop"); isAllowed || err != nil {
+			t.Errorf("the user may read Rollouts: %v, %v", isAllowed, err)
+		}
+		if isAllowed, err := user.MayRead(t.Context(), "shop", "interceptorroutes"); isAllowed || err != nil {
+			t.Errorf("the user may list InterceptorRoutes: %v, %v", isAllowed, err)
 		}
 	}
-	if server.reviews != 4 { // three namespaces, and Rollouts in one
+	if server.reviews != 5 { // three namespaces, and Rollouts and InterceptorRoutes in one
 		t.Errorf("%d reviews", server.reviews)
 	}
 	for _, asked := range server.asked {
@@ -108,14 +121,52 @@ func TestPermissions(t *testing.T) {
 		}
 	}
 	server.now, server.isDown = server.now.Add(access.MaxAge), true
-	if user.MayRead(t.Context(), "shop") {
-		t.Error("the permission outlives its review while the API server is down")
+	if isAllowed, err := user.MayRead(t.Context(), "shop", "httpscaledobjects"); isAllowed || !errors.Is(err, access.ErrUnavailable) {
+		t.Errorf("the permission outlives its review while the API server is down: %v, %v", isAllowed, err)
 	}
 	if _, err := verifier.User(t.Context(), "Bearer anna"); !errors.Is(err, access.ErrUnavailable) {
 		t.Errorf("the token outlives its review: %v", err)
 	}
-	if server.isDown = false; !user.MayRead(t.Context(), "shop") {
+	if server.isDown = false; !mayRead("shop") {
 		t.Error("a failed review counts")
+	}
+}
+
+// TestManyReviews has a user who asks for more permissions than are reviewed, also with a new token. After a while,
+// some more are reviewed, and another user is not affected.
+func TestManyReviews(t *testing.T) {
+	t.Parallel()
+	server := &api{now: time.Unix(0, 0)}
+	verifier := server.verifier()
+	ask := func(token string, count int) (reviewed int) {
+		t.Helper()
+		user, err := verifier.User(t.Context(), "Bearer "+token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range count {
+			_, err := user.MayRead(t.Context(), fmt.Sprintf("%s-%d-%d", token, server.reviews, i), "httpscaledobjects")
+			switch {
+			case err == nil:
+				reviewed++
+			case !errors.Is(err, access.ErrTooMany):
+				t.Fatal(err)
+			}
+		}
+		return reviewed
+	}
+	if got := ask("anna", 2*access.MaxReviews); got != access.MaxReviews {
+		t.Errorf("%d reviews at once", got)
+	}
+	if got := ask("anna-2", 5); got != 0 {
+		t.Errorf("%d more with another token of the user", got)
+	}
+	if got := ask("bob", 5); got != 5 {
+		t.Errorf("%d of another user", got)
+	}
+	server.now = server.now.Add(time.Second)
+	if got := ask("anna", access.MaxReviews); got == 0 || got > access.MaxReviews/10 {
+		t.Errorf("%d a second later", got)
 	}
 }
 

@@ -36,9 +36,43 @@ func canaryPercent(weights []Weight, of func(Weight) uint32) float64 {
 	return round(percent * (sum - float64(of(weights[0]))) / sum)
 }
 
-// AddPoint adds a Point to those of an object if it differs from the last one. It never changes the array of points, so
-// that a reader can use the previous slice.
-func AddPoint(points []Point, point Point) []Point {
+// History is the course of the split of one object. Its methods never change the array of points, so that a reader can
+// use a previous value.
+type History struct {
+	// Points are the changes, oldest first, at most MaxPoints.
+	Points []Point
+	// Ended is when the split ended, the zero time while there is one.
+	Ended time.Time
+}
+
+// Last returns the last Point, the zero one if there is none.
+func (h History) Last() Point {
+	if len(h.Points) == 0 {
+		return Point{}
+	}
+	return h.Points[len(h.Points)-1]
+}
+
+// Add returns the history with a Point of a split.
+func (h History) Add(point Point) History {
+	return History{Points: addPoint(h.Points, point)}
+}
+
+// End returns the history with the Point of an object whose split has ended.
+func (h History) End(source Source, now time.Time) History {
+	point := Point{Time: now}
+	if report := source.Object.Status.DataPlane; report != nil {
+		point.Proxies = Proxies{Ready: report.Proxies.Ready, Acked: report.Proxies.Acked}
+		point.IsEffective = report.Effective
+	}
+	if h.Ended.IsZero() {
+		h.Ended = now
+	}
+	return History{Points: addPoint(h.Points, point), Ended: h.Ended}
+}
+
+// addPoint adds a Point if it differs from the last one.
+func addPoint(points []Point, point Point) []Point {
 	if len(points) > 0 {
 		last := points[len(points)-1]
 		last.Time = point.Time
@@ -48,14 +82,4 @@ func AddPoint(points []Point, point Point) []Point {
 	}
 	start := max(0, len(points)-MaxPoints+1)
 	return append(points[start:len(points):len(points)], point)
-}
-
-// Ended returns the Point of an object whose split has ended.
-func Ended(source Source, now time.Time) Point {
-	point := Point{Time: now}
-	if report := source.Object.Status.DataPlane; report != nil {
-		point.Proxies = Proxies{Ready: report.Proxies.Ready, Acked: report.Proxies.Acked}
-		point.IsEffective = report.Effective
-	}
-	return point
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
@@ -39,6 +40,14 @@ func NewSource(object *httpv1alpha1.HTTPScaledObject, fleet model.Fleet, config 
 
 // Key returns the namespace and the name of the object.
 func (s Source) Key() model.Key { return model.Key{Namespace: s.Object.Namespace, Name: s.Object.Name} }
+
+// Resource returns the plural name of the object's resource in API group http.keda.sh.
+func (s Source) Resource() string {
+	if s.Object.Spec.Converted != nil {
+		return httpv1beta1.Resource
+	}
+	return httpv1alpha1.Resource
+}
 
 // DemandOf returns the demand for an object from the reports of the interceptors. absent are the names of those
 // without a report.

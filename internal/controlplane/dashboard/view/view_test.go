@@ -169,15 +169,15 @@ func TestDemandOfAnAbsentInterceptor(t *testing.T) {
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1000, 0).UTC()
-	var points []view.Point
+	var history view.History
 	add := func(seconds int, change func(*httpv1alpha1.HTTPScaledObject, *model.Config)) {
 		object, config := canary()
 		change(object, &config)
 		now := start.Add(time.Duration(seconds) * time.Second)
 		if point, isSplit := view.PointOf(view.NewSource(object, "shop", config), now); isSplit {
-			points = view.AddPoint(points, point)
+			history = history.Add(point)
 		} else {
-			points = view.AddPoint(points, view.Ended(view.NewSource(object, "shop", config), now))
+			history = history.End(view.NewSource(object, "shop", config), now)
 		}
 	}
 	add(0, func(object *httpv1alpha1.HTTPScaledObject, _ *model.Config) {
@@ -195,14 +195,14 @@ func TestHistory(t *testing.T) {
 		{Time: start.Add(time.Second), Written: 20, Active: 20, Proxies: all, IsEffective: true},
 		{Time: start.Add(3 * time.Second), Proxies: all, IsEffective: true},
 	}
-	if diff := cmp.Diff(want, points); diff != "" {
+	if diff := cmp.Diff(view.History{Points: want, Ended: start.Add(3 * time.Second)}, history); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	for i := range 2 * view.MaxPoints {
-		points = view.AddPoint(points, view.Point{Written: float64(i + 1)})
+		history = history.Add(view.Point{Written: float64(i + 1)})
 	}
-	if last := points[len(points)-1].Written; len(points) != view.MaxPoints || last != 2*view.MaxPoints {
-		t.Errorf("%d points, the last one has %v", len(points), last)
+	if last := history.Last().Written; len(history.Points) != view.MaxPoints || last != 2*view.MaxPoints || !history.Ended.IsZero() {
+		t.Errorf("%d points, the last one has %v, ended %v", len(history.Points), last, history.Ended)
 	}
 }
 

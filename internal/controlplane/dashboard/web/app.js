@@ -7,8 +7,9 @@ import * as detail from "./detail.js";
 const states = { live: "Live", waiting: "Not connected. Trying again…" };
 let stop = () => {}, replica = "";
 
-function setState(state) {
-  setText(byId("connection"), states[state] + (state === "live" && replica ? `, from ${replica}` : ""));
+function setState(state, reason) {
+  const more = state === "live" && replica ? `, from ${replica}` : reason ? ` (${reason})` : "";
+  setText(byId("connection"), states[state] + more);
 }
 
 function showOnly(id) {

@@ -12,7 +12,7 @@ const firstPause = 250, lastPause = 5000, silence = 45000;
 
 /**
  * follow reads a stream until the returned function is called. It connects again after each end. handlers has a function
- * for each event, onState(text) for the state of the connection, and onDenied(status, reason).
+ * for each event, onState(state, reason) for the connection, "live" or "waiting", and onDenied(status, reason).
  */
 export function follow(path, handlers) {
   const control = new AbortController();
@@ -23,6 +23,7 @@ export function follow(path, handlers) {
 async function run(path, handlers, signal) {
   for (let pause = firstPause; !signal.aborted; pause = Math.min(2 * pause, lastPause)) {
     const began = Date.now();
+    let why = "";
     try {
       const headers = token ? { Authorization: `Bearer ${token}` } : {};
       const response = await fetch(path, { headers, signal, cache: "no-store", credentials: "same-origin" });
@@ -32,10 +33,14 @@ async function run(path, handlers, signal) {
           handlers.onDenied(response.status, reason);
           return;
         }
+        why = reason;
         throw new Error(reason);
       }
       await read(response.body, (name, text) => {
-        if (name === "end") return;
+        if (name === "end") {
+          why = JSON.parse(text).reason ?? "";
+          return;
+        }
         handlers.onState("live");
         handlers[name]?.(JSON.parse(text));
       }, signal);
@@ -43,8 +48,9 @@ async function run(path, handlers, signal) {
       if (signal.aborted) return;
     }
     if (signal.aborted) return;
-    if (Date.now() - began > lastPause) pause = firstPause;
-    else handlers.onState("waiting");
+    if (why) handlers.onState("waiting", why);
+    else if (Date.now() - began > lastPause) pause = firstPause;
+    else handlers.onState("waiting", "");
     await new Promise((resolve) => setTimeout(resolve, pause));
   }
 }
