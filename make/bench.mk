@@ -10,11 +10,21 @@ bench_table     = $(COMPILE) go run ./bench/table $(2) $(foreach b,$(1),$(b)=$(B
 .PHONY: bench
 bench: tools-cluster ## [80 min] measure everything next to references and limits, and write one table, JSON and images to docs/dev/performance (HTTP_ADD_ON=)
 	$(CLUSTER) build
-	@mkdir -p $(BENCHED) docs/dev/performance && rm -f $(BENCHES:%=$(BENCHED)/%.json)
+	@mkdir -p $(BENCHED) docs/dev/performance && rm -f $(BENCHES:%=$(BENCHED)/%.json) $(BENCHED)/accuracy.json
 	export $(API_SERVER) $(ENVOY) $(GATEWAY_API) $(CONTROLLERS); \
 	$(foreach b,$(filter-out zero,$(BENCHES)),$(call bench_one,$(b))) \
+	$(bench_accuracy) \
 	$(call bench_one,zero,$(if $(HTTP_ADD_ON),--http-add-on=$(HTTP_ADD_ON))) \
-	$(call bench_table,$(BENCHES),--folder docs/dev/performance)
+	$(call bench_table,$(BENCHES) accuracy,--folder docs/dev/performance)
+
+# bench_accuracy is a benchmark of its own, by the program of bench/propagation.
+bench_accuracy = $(COMPILE) go run ./bench/propagation --accuracy=100000 --shapes=1x100 $(1) --json $(BENCHED)/accuracy.json || test -s $(BENCHED)/accuracy.json;
+
+.PHONY: bench-accuracy
+bench-accuracy: tools-cluster ## [4 min] compare the splits of constant weights with a static Envoy's, and count requests to a side without weight
+	$(CLUSTER) build
+	@mkdir -p $(BENCHED) && rm -f $(BENCHED)/accuracy.json
+	export $(API_SERVER) $(ENVOY); $(bench_accuracy) $(call bench_table,accuracy)
 
 .PHONY: bench-soak
 bench-soak: tools-cluster ## [70 min] change weights and endpoints for an hour, and compare the interceptor at the end with before (SOAK=10m ARGS=--shapes=100x10000)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -29,7 +30,7 @@ var errNotIdle = errors.New("the interceptor does not become idle")
 
 // measureShape measures one shape, starting with an empty API server, and with joining proxies if requested.
 func measureShape(
-	ctx context.Context, chosen options, folder string, size shape, joins bool,
+	ctx context.Context, chosen options, folder string, size shape, joins bool, progress io.Writer,
 ) (found result, err error) {
 	s := &environment{
 		options: chosen, shape: size,
@@ -50,6 +51,10 @@ func measureShape(
 		return result{}, err
 	}
 	found.Shape = size
+	if s.accuracy > 0 {
+		found.Accuracy = new(accuracy)
+		return found, s.measureAccuracy(ctx, found.Accuracy, progress)
+	}
 	if s.soak > 0 {
 		if err := s.waitUntilIdle(ctx); err != nil {
 			return found, err

@@ -153,7 +153,7 @@ func (s *environment) stopProxies() error {
 func (s *environment) populate(ctx context.Context) error {
 	jobs := make(chan application)
 	for i := range s.Objects {
-		s.apps = append(s.apps, newApplication(s.namespaceOf(i), i, 0, s.at))
+		s.apps = append(s.apps, s.application(i, 0, s.at))
 	}
 	failed := make(chan error, creators)
 	for range creators {
@@ -268,7 +268,7 @@ func (s *environment) buildForms() error {
 			if form == 1 && i > 0 {
 				at = unreachable(i)
 			}
-			apps = append(apps, newApplication(s.namespaceOf(i), i, weight, at))
+			apps = append(apps, s.application(i, weight, at))
 		}
 		var err error
 		if forms[form], err = resourcesOf(apps); err != nil {

@@ -11,6 +11,9 @@
 // With --soak it makes such changes for a long time instead, and compares the interceptor's memory, goroutines,
 // descriptors and times at the end with those before.
 //
+// With --accuracy it counts the requests of each side of constant weights instead, next to an Envoy with a static
+// split, and those to the side without weight while a weight changes.
+//
 // With --sink the measured proxy also sends its metrics to the interceptor, at the interval of its bootstrap. The bare
 // server's proxy never does, so its times stay a lower bound. With --tls the measured proxy connects as the agent's
 // proxies do, by TLS and with a token.
@@ -22,7 +25,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -45,6 +47,8 @@ type options struct {
 	sink    bool
 	tls     bool
 	soak    time.Duration
+	// accuracy is the number of requests for each weight, 0 to measure times.
+	accuracy int
 }
 
 func main() {
@@ -61,11 +65,15 @@ func main() {
 			flags.BoolVar(&chosen.sink, "sink", false, "the measured proxy sends its metrics to the interceptor")
 			flags.DurationVar(&chosen.soak, "soak", 0,
 				"measure only whether the interceptor stays as it is, for a `duration` of changes, with the first shape")
+			flags.IntVar(&chosen.accuracy, "accuracy", 0,
+				"measure only the accuracy of splits, by a `number` of requests for each weight, with the first shape")
 			flags.BoolVar(&chosen.tls, "tls", false, "the measured proxy connects by TLS with a token")
 		},
 		Check: func() (err error) {
-			chosen.shapes, err = shapesOf(shapes)
-			return errors.Join(err, chosen.check())
+			if chosen.shapes, err = shapesOf(shapes); err != nil {
+				return err
+			}
+			return chosen.check()
 		},
 		Publish: func(ctx context.Context, common benchmain.Options, stdout, stderr io.Writer) error {
 			chosen.Options = common
@@ -81,6 +89,11 @@ func (o options) check() error {
 		return fmt.Errorf("%w: --crowd is %d, at least 0", benchmain.ErrArgument, o.crowd)
 	case o.soak < 0 || o.soak > 0 && o.soak < time.Minute:
 		return fmt.Errorf("%w: --soak is %v, at least 1m", benchmain.ErrArgument, o.soak)
+	case o.accuracy < 0 || o.accuracy > 0 && (o.accuracy < minRequests || o.soak > 0):
+		return fmt.Errorf("%w: --accuracy is %d, at least %d, without --soak", benchmain.ErrArgument, o.accuracy, minRequests)
+	case o.accuracy > 0 && (o.shapes[0].Fleets > 1 || o.shapes[0].Objects <= len(canaryShares())):
+		return fmt.Errorf("%w: --accuracy needs a first shape of one fleet, with at least %d HTTPScaledObjects",
+			benchmain.ErrArgument, len(canaryShares())+1)
 	case o.samples < 100:
 		return fmt.Errorf("%w: --samples is %d, at least 100", benchmain.ErrArgument, o.samples)
 	}
@@ -116,12 +129,12 @@ func logsIn(folder string) string {
 // measure measures each shape on an API server of its own.
 func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (report, error) {
 	results := report{Samples: chosen.samples, Sink: chosen.sink, TLS: chosen.tls}
-	if chosen.soak > 0 {
+	if chosen.soak > 0 || chosen.accuracy > 0 {
 		chosen.shapes = chosen.shapes[:1]
 	}
 	for i, size := range chosen.shapes {
-		joins := chosen.crowd > 0 && chosen.soak == 0 && i == len(chosen.shapes)-1
-		result, err := measureShape(ctx, chosen, folder, size, joins)
+		joins := chosen.crowd > 0 && i == len(chosen.shapes)-1
+		result, err := measureShape(ctx, chosen, folder, size, joins, progress)
 		if err != nil {
 			return report{}, fmt.Errorf("with %v: %w", size, err)
 		}

@@ -52,6 +52,8 @@ type result struct {
 	Joining joining `json:"joining,omitzero"`
 	// Soak are the results of a soak.
 	Soak soak `json:"soak,omitzero"`
+	// Accuracy are the results with --accuracy.
+	Accuracy *accuracy `json:"accuracy,omitempty"`
 }
 
 // cell contains the times of one kind.
@@ -100,6 +102,10 @@ func (c *cell) summarise() {
 func (r *report) summarise() {
 	for i := range r.Results {
 		entry := &r.Results[i]
+		if entry.Accuracy != nil {
+			r.Limits = append(r.Limits, entry.Accuracy.limits()...)
+			continue
+		}
 		if len(entry.Soak.Readings) > 0 {
 			r.Limits = append(r.Limits, entry.Soak.limits(entry.Shape)...)
 			r.Lines = &plot.Diagram{Axis: fmt.Sprintf("%.0f minutes", entry.Soak.minutes()), Series: entry.Soak.series()}
@@ -158,8 +164,12 @@ func (r *result) memoryLimits() []benchresult.Limit {
 
 // table prints the results for people.
 func (r *report) table(w io.Writer) {
-	if r.Lines != nil {
-		r.Results[0].Soak.table(w)
+	if r.Lines != nil || r.Results[0].Accuracy != nil {
+		if r.Lines != nil {
+			r.Results[0].Soak.table(w)
+		} else {
+			r.Results[0].Accuracy.table(w)
+		}
 		columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 		benchresult.Print(columns, r.Limits, "\t")
 		_ = columns.Flush() // the reader notices a table that cannot be printed

@@ -116,3 +116,33 @@ func TestSoak(t *testing.T) {
 		}
 	}
 }
+
+// TestAccuracy has the splits of constant weights, and requests after a status.
+func TestAccuracy(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		canary         int // of 100,000 at 1 %, of which 10 is 0.3 σ
+		checked, stray int64
+		want           string
+	}{
+		"within 3 σ":        {1090, 1000, 0, ""},
+		"too few":           {900, 1000, 0, "σ, 1.0 % of 100000 requests is 3.18, at most 3.00 is allowed"},
+		"too many":          {1100, 1000, 0, "σ, 1.0 % of 100000 requests is 3.18, at most 3.00 is allowed"},
+		"a stray request":   {1000, 1000, 1, "requests to a side without weight, after the status of 100 changes is 1.00, at most 0.00 is allowed"},
+		"nothing was asked": {1000, 0, 0, "requests after the status of a change is 0.00, at least 1000.00 is allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			results := report{Results: []result{{Shape: shape{1, 100}, Accuracy: &accuracy{
+				Shares:  []share{{Permille: 10, Requests: 100_000, Canary: test.canary, Static: 1}},
+				Changes: changes{Changes: 100, Requests: 5000, Checked: test.checked, Stray: test.stray},
+			}}}}
+			results.summarise()
+			results.table(io.Discard)
+			err := benchresult.Verdict(results.Limits)
+			if (err == nil) != (test.want == "") || err != nil && err.Error() != test.want {
+				t.Errorf("the verdict is %v, want %q", err, test.want)
+			}
+		})
+	}
+}
