@@ -10,15 +10,22 @@ bench_table     = $(COMPILE) go run ./bench/table $(2) $(foreach b,$(1),$(b)=$(B
 .PHONY: bench
 bench: tools-cluster ## [80 min] measure everything next to references and limits, and write one table, JSON and images to docs/dev/performance (HTTP_ADD_ON=)
 	$(CLUSTER) build
-	@mkdir -p $(BENCHED) docs/dev/performance && rm -f $(BENCHES:%=$(BENCHED)/%.json) $(BENCHED)/accuracy.json
+	@mkdir -p $(BENCHED) docs/dev/performance && rm -f $(BENCHES:%=$(BENCHED)/%.json) $(BENCHED)/accuracy.json $(BENCHED)/reporting.json
 	export $(API_SERVER) $(ENVOY) $(GATEWAY_API) $(CONTROLLERS); \
 	$(foreach b,$(filter-out zero,$(BENCHES)),$(call bench_one,$(b))) \
-	$(bench_accuracy) \
+	$(bench_accuracy) $(bench_reporting) \
 	$(call bench_one,zero,$(if $(HTTP_ADD_ON),--http-add-on=$(HTTP_ADD_ON))) \
-	$(call bench_table,$(BENCHES) accuracy,--folder docs/dev/performance)
+	$(call bench_table,$(BENCHES) accuracy reporting,--folder docs/dev/performance)
 
-# bench_accuracy is a benchmark of its own, by the program of bench/propagation.
+# Benchmarks of their own, by the program of bench/propagation.
 bench_accuracy = $(COMPILE) go run ./bench/propagation --accuracy=100000 --shapes=1x100 $(1) --json $(BENCHED)/accuracy.json || test -s $(BENCHED)/accuracy.json;
+bench_reporting = $(COMPILE) go run ./bench/propagation --reporters=100 --shapes=100x10000 $(1) --json $(BENCHED)/reporting.json || test -s $(BENCHED)/reporting.json;
+
+.PHONY: bench-reporting
+bench-reporting: tools-cluster ## [12 min] measure a weight among 10,000 HTTPScaledObjects, while a hundred proxies send metrics of all their clusters
+	$(CLUSTER) build
+	@mkdir -p $(BENCHED) && rm -f $(BENCHED)/reporting.json
+	export $(API_SERVER) $(ENVOY); $(call bench_reporting,$(ARGS)) $(call bench_table,reporting)
 
 .PHONY: bench-accuracy
 bench-accuracy: tools-cluster ## [4 min] compare the splits of constant weights with a static Envoy's, and count requests to a side without weight

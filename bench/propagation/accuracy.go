@@ -147,12 +147,14 @@ func (s *environment) awaitEffective(ctx context.Context, i int, annotation stri
 	})
 }
 
-// idleSide is the side that has had no weight since a status reported it, with the number of the change. It is shared
-// with the senders.
+// idleSide is the side that has had no weight since a status reported it, with the number of the change, and the
+// numbers of requests. All senders share it.
 type idleSide struct {
 	mu     sync.Mutex
 	name   string // "" while the weight changes
 	change int
+
+	requests, checked, stray atomic.Int64
 }
 
 // get returns the side and the change.
@@ -169,33 +171,34 @@ func (s *idleSide) set(name string, change int) {
 	s.name, s.change = name, change
 }
 
+// check sends requests until ctx ends, and checks which side answers.
+func (s *idleSide) check(ctx context.Context, client poller) error {
+	for ctx.Err() == nil {
+		before, change := s.get()
+		side, err := client.ask(context.WithoutCancel(ctx))
+		if err != nil {
+			return err
+		}
+		s.requests.Add(1)
+		if after, same := s.get(); before == "" || after != before || same != change {
+			continue
+		}
+		s.checked.Add(1)
+		if side == before {
+			s.stray.Add(1)
+		}
+	}
+	return nil
+}
+
 // changeUnderLoad moves the measured host from one side to the other and back, while requests are sent.
 func (s *environment) changeUnderLoad(ctx context.Context, found *changes) error {
 	loading, end := context.WithCancel(ctx)
 	defer end()
 	var idle idleSide
-	var requests, checked, stray atomic.Int64
 	group, inGroup := errgroup.WithContext(loading)
 	for range senders {
-		group.Go(func() error {
-			client := newPoller(measuredProxy(), hostOf(0))
-			for inGroup.Err() == nil {
-				before, change := idle.get()
-				side, err := client.ask(context.WithoutCancel(inGroup))
-				if err != nil {
-					return err
-				}
-				requests.Add(1)
-				if after, same := idle.get(); before == "" || after != before || same != change {
-					continue
-				}
-				checked.Add(1)
-				if side == before {
-					stray.Add(1)
-				}
-			}
-			return nil
-		})
+		group.Go(func() error { return idle.check(inGroup, newPoller(measuredProxy(), hostOf(0))) })
 	}
 	group.Go(func() error {
 		defer end()
@@ -207,7 +210,7 @@ func (s *environment) changeUnderLoad(ctx context.Context, found *changes) error
 		return nil
 	})
 	err := group.Wait()
-	*found = changes{accuracyChanges, requests.Load(), checked.Load(), stray.Load()}
+	*found = changes{accuracyChanges, idle.requests.Load(), idle.checked.Load(), idle.stray.Load()}
 	return err
 }
 

@@ -62,6 +62,7 @@ func (c *clients) await(ctx context.Context, stream int64) (time.Duration, error
 
 // member is one client of a crowd.
 type member struct {
+	from     netip.Addr                   // the source address; the zero Addr for any
 	versions map[string]map[string]string // by type URL and name
 	streams  int64
 	served   atomic.Int64 // the number of the newest stream with a response for scopes
@@ -80,8 +81,14 @@ func (m *member) run(ctx context.Context, server netip.AddrPort) {
 
 // follow receives the responses of one stream, over a connection of its own.
 func (m *member) follow(ctx context.Context, server netip.AddrPort) (err error) {
-	connection, err := grpc.NewClient(server.String(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponse)))
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxResponse)),
+	}
+	if m.from.IsValid() {
+		options = append(options, dialFrom(m.from))
+	}
+	connection, err := grpc.NewClient(server.String(), options...)
 	if err != nil {
 		return err
 	}

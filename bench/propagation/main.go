@@ -18,6 +18,9 @@
 // server's proxy never does, so its times stay a lower bound. With --tls the measured proxy connects as the agent's
 // proxies do, by TLS and with a token.
 //
+// With --reporters more proxies send the metrics of all clusters of their fleets to the interceptor, and the time of a
+// PATCH has an absolute limit.
+//
 // It omits a network between the components, more than one proxy, and a machine whose processors are busy with
 // requests. A weight counts as active with the first response that follows it, so the time until a proxy's last worker
 // thread is not included.
@@ -49,6 +52,8 @@ type options struct {
 	soak    time.Duration
 	// accuracy is the number of requests for each weight, 0 to measure times.
 	accuracy int
+	// reporters is the number of proxies that send metrics of all their clusters.
+	reporters int
 }
 
 func main() {
@@ -65,6 +70,8 @@ func main() {
 			flags.BoolVar(&chosen.sink, "sink", false, "the measured proxy sends its metrics to the interceptor")
 			flags.DurationVar(&chosen.soak, "soak", 0,
 				"measure only whether the interceptor stays as it is, for a `duration` of changes, with the first shape")
+			flags.IntVar(&chosen.reporters, "reporters", 0,
+				"`number` of more proxies, over all fleets, that send metrics of all clusters of their fleet each second")
 			flags.IntVar(&chosen.accuracy, "accuracy", 0,
 				"measure only the accuracy of splits, by a `number` of requests for each weight, with the first shape")
 			flags.BoolVar(&chosen.tls, "tls", false, "the measured proxy connects by TLS with a token")
@@ -94,6 +101,8 @@ func (o options) check() error {
 	case o.accuracy > 0 && (o.shapes[0].Fleets > 1 || o.shapes[0].Objects <= len(canaryShares())):
 		return fmt.Errorf("%w: --accuracy needs a first shape of one fleet, with at least %d HTTPScaledObjects",
 			benchmain.ErrArgument, len(canaryShares())+1)
+	case o.reporters < 0 || o.reporters > maxReporters || o.reporters > 0 && o.tls:
+		return fmt.Errorf("%w: --reporters is %d, 0 to %d, without --tls", benchmain.ErrArgument, o.reporters, maxReporters)
 	case o.samples < 100:
 		return fmt.Errorf("%w: --samples is %d, at least 100", benchmain.ErrArgument, o.samples)
 	}
@@ -128,7 +137,7 @@ func logsIn(folder string) string {
 
 // measure measures each shape on an API server of its own.
 func measure(ctx context.Context, chosen options, folder string, progress io.Writer) (report, error) {
-	results := report{Samples: chosen.samples, Sink: chosen.sink, TLS: chosen.tls}
+	results := report{Samples: chosen.samples, Sink: chosen.sink, TLS: chosen.tls, Reporters: chosen.reporters}
 	if chosen.soak > 0 || chosen.accuracy > 0 {
 		chosen.shapes = chosen.shapes[:1]
 	}

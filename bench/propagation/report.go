@@ -16,6 +16,8 @@ const (
 	// maxRatio50 and maxRatio99 limit the time of a PATCH until the first response, in multiples of the sum of a bare
 	// push until the first response and of a PATCH until its answer.
 	maxRatio50, maxRatio99 = 1.5, 2
+	// maxReported limits the p99 of a PATCH in milliseconds, while proxies send metrics.
+	maxReported = 25
 	// smallMemory limits the interceptor's memory with up to smallObjects HTTPScaledObjects, largeMemory with up to
 	// largeObjects. Both are in MB.
 	smallObjects, smallMemory = 1000, 60
@@ -30,6 +32,8 @@ type report struct {
 	Sink bool `json:"sink"`
 	// TLS reports whether the measured proxy connected by TLS.
 	TLS bool `json:"tls"`
+	// Reporters is the number of more proxies that sent metrics.
+	Reporters int `json:"reporters,omitempty"`
 	// Results are the results of each shape.
 	Results []result `json:"results"`
 	// Limits are the checks of the results.
@@ -50,6 +54,8 @@ type result struct {
 	Memory memory `json:"interceptorMemory"`
 	// Joining are the results of the last shape.
 	Joining joining `json:"joining,omitzero"`
+	// MetricsPerSecond is the number of metrics of --reporters.
+	MetricsPerSecond float64 `json:"metricsPerSecond,omitempty"`
 	// Soak are the results of a soak.
 	Soak soak `json:"soak,omitzero"`
 	// Accuracy are the results with --accuracy.
@@ -115,6 +121,10 @@ func (r *report) summarise() {
 		entry.Busy.summarise()
 		r.Limits = append(r.Limits, entry.Quiet.limits(entry.Shape.String()+", quiet")...)
 		r.Limits = append(r.Limits, entry.Busy.limits(entry.Shape.String()+", busy")...)
+		if r.Reporters > 0 {
+			r.Limits = append(r.Limits, entry.reportedLimit(r.Reporters))
+			continue
+		}
 		r.Limits = append(r.Limits, entry.memoryLimits()...)
 		if entry.Joining.Requests > 0 {
 			r.Limits = append(r.Limits, benchresult.Limit{
@@ -139,6 +149,15 @@ func (c *cell) limits(label string) []benchresult.Limit {
 			Name: name + "p99, " + label, Of: of(c.Patch.P99, c.Push.P99, c.Answer.P99),
 			Value: c.Patch.P99 / (c.Push.P99 + c.Answer.P99), Limit: maxRatio99,
 		},
+	}
+}
+
+// reportedLimit returns the limit of the time of a PATCH while proxies send metrics.
+func (r *result) reportedLimit(reporters int) benchresult.Limit {
+	return benchresult.Limit{
+		Name:  fmt.Sprintf("PATCH to first response, p99, ms, %v, %d proxies report", r.Shape, reporters),
+		Of:    fmt.Sprintf("%.0f metrics/s", r.MetricsPerSecond),
+		Value: r.Quiet.Patch.P99 / 1000, Limit: maxReported, //nolint:mnd // milliseconds
 	}
 }
 
@@ -201,6 +220,9 @@ func (r *report) table(w io.Writer) {
 	fmt.Fprintln(columns)
 	_ = columns.Flush() // See below.
 	for _, entry := range r.Results {
+		if r.Reporters > 0 {
+			fmt.Fprintf(w, "%v: %d proxies sent %.0f metrics a second\n\n", entry.Shape, r.Reporters, entry.MetricsPerSecond)
+		}
 		if joined := entry.Joining; joined.Requests > 0 {
 			fmt.Fprintf(w, "%v: a proxy joined and was ready after %.0f ms; %d requests meanwhile, %d answered with 404\n",
 				entry.Shape, joined.Ready, joined.Requests, joined.NotFound)

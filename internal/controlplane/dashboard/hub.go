@@ -20,9 +20,12 @@ const (
 	Interval = time.Second
 	// MaxRows limits the rows of one update. The others follow with the next ones.
 	MaxRows = 1000
-	// MaxViewers limits the streams, and the other requests for objects that run at the same time. MaxViewersOfUser is the
-	// limit for one user with tokens, and localViewers are reserved for local callers.
-	MaxViewers, MaxViewersOfUser, localViewers = 256, 64, 32
+	// MaxViewers limits the streams, and the other requests for objects that run at the same time.
+	MaxViewers = 256
+	// MaxViewersOfUser is the same limit for one user with tokens.
+	MaxViewersOfUser = 64
+	// localViewers are reserved for local callers.
+	localViewers = 32
 	// linger is how long the Hub continues without viewers, for one that connects again.
 	linger = 10 * time.Second
 	// warmUp is how long the first viewer waits for the reports of other replicas.
