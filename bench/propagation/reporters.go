@@ -39,7 +39,6 @@ type reporters struct {
 	group sync.WaitGroup
 	// flushes is the number of sent messages, and metrics that of the metrics in them.
 	flushes, metrics atomic.Int64
-	failed           atomic.Pointer[error]
 }
 
 // reporterAddress returns the address of reporter i.
@@ -63,8 +62,10 @@ func (s *environment) startReporters(ctx context.Context) (*reporters, error) {
 		r.group.Go(func() { discovery.run(ctx, s.xdsAt) })
 		flush := flushOf(s.clustersOf(fleet))
 		r.group.Go(func() {
-			if err := r.report(ctx, from, s.sinkAt, flush); err != nil && ctx.Err() == nil {
-				r.failed.CompareAndSwap(nil, &err)
+			for ctx.Err() == nil {
+				// The interceptor refuses an address that is no proxy's yet. Envoy connects again, too.
+				_ = r.report(ctx, from, s.sinkAt, flush)
+				_ = pace.Wait(ctx, flushInterval)
 			}
 		})
 	}
@@ -101,15 +102,7 @@ func (s *environment) measureReported(ctx context.Context, ours, theirs poller, 
 		found.Busy, err = s.cell(ctx, ours, theirs, s.samples)
 		return err
 	}, &found.Memory)
-	return errors.Join(err, reporting.err())
-}
-
-// err returns the error of a reporter whose stream has ended.
-func (r *reporters) err() error {
-	if failed := r.failed.Load(); failed != nil {
-		return fmt.Errorf("a proxy's metrics: %w", *failed)
-	}
-	return nil
+	return err
 }
 
 // clustersOf returns the names of the clusters of a fleet.

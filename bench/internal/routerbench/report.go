@@ -31,6 +31,8 @@ type report struct {
 	Repeats int `json:"repeats"`
 	// Lines are the results by case and kind of call.
 	Lines []line `json:"results"`
+	// Footprint is what the plugin takes.
+	Footprint footprint `json:"footprint"`
 	// Limits are the checks of the results.
 	Limits []benchresult.Limit `json:"limits"`
 }

@@ -62,6 +62,11 @@ func (m *measurement) rounds(ctx context.Context, repeats int, progress io.Write
 		fmt.Fprintf(progress, "round %d of %d done\n", repeat, repeats)
 	}
 	results.summarise(m.Subject.Cases())
+	var err error
+	if results.Footprint, err = m.footprint(ctx); err != nil {
+		return report{}, fmt.Errorf("start and memory of the plugin: %w", err)
+	}
+	results.Limits = append(results.Limits, results.Footprint.limits()...)
 	return results, nil
 }
 
