@@ -87,7 +87,7 @@ func setups() []setup {
 			codes: []string{"RouterMissing"}, fix: "move it below `plugins`, under the router's name",
 		},
 		{
-			name: "an unknown key in the router's configuration", place: "Event `ManagedRouteError`", router: kedify, play: unknownKey,
+			name: "an unknown key in the router's configuration", place: "Event `InvalidTrafficRouting`", router: kedify, play: unknownKey,
 			message: `rollout "NAMESPACE/web": spec.strategy.canary.trafficRouting.` +
 				`plugins["kedify/http"] has the unknown key "httpScaledObject": remove it, the keys are ` +
 				`httpScaledObjectName, immediateAbort, interceptorRoute, limitWeightToReadyPods, safePromotion, stickiness and verifyDataPlane`,
@@ -282,7 +282,7 @@ func unknownKey(s *environment) {
 	}
 	configured(map[string]any{"httpScaledObjectName": nil, "httpScaledObject": "web"})
 	s.update()
-	s.warned("ManagedRouteError")
+	s.warned("InvalidTrafficRouting")
 	s.stuck()
 	configured(map[string]any{"httpScaledObjectName": "web", "httpScaledObject": nil})
 }

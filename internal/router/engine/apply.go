@@ -146,7 +146,7 @@ func (r *Reconciler[O]) write(ctx context.Context, t Target[O], change Change) (
 // report logs a written change, with the time since the call was received, and emits its warnings as Events.
 func (r *Reconciler[O]) report(ctx context.Context, request Request, t Target[O], change Change) {
 	for _, warning := range change.Warnings {
-		r.events.Warn(ctx, request.Rollout, "RouteWarning", fmt.Sprintf("%s: %s", t, warning))
+		r.events.Warn(ctx, request.Rollout, warning.Reason, fmt.Sprintf("%s: %s", t, warning.Message))
 	}
 	if change.Write == nil {
 		return

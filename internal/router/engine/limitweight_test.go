@@ -21,6 +21,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
@@ -72,8 +73,8 @@ func (*fakeTarget) HasCanaryTraffic(live weight) bool           { return live > 
 func (*fakeTarget) CanaryWeight(live weight) uint32             { return uint32(live) }
 func (*fakeTarget) Explain(err error) error                     { return err }
 func (*fakeTarget) IsMissing(error) bool                        { return false }
-func (*fakeTarget) AcceptUnverified(weight, engine.Wait) (engine.UnverifiedReason, bool) {
-	return engine.UnverifiedReason{}, false
+func (*fakeTarget) AcceptUnverified(weight, engine.Wait) (reasons.Warning, bool) {
+	return reasons.Warning{}, false
 }
 
 func (t *fakeTarget) Await(context.Context, weight, func(weight) bool) (weight, error) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
@@ -97,7 +98,7 @@ type Target[O kube.State] interface {
 	DataPlaneState(ctx context.Context, object O) (state DataPlaneState, reason string)
 	// AcceptUnverified reports whether a weight that the data plane has not applied after wait counts as verified
 	// nevertheless. The result is the Event for the user.
-	AcceptUnverified(object O, wait Wait) (UnverifiedReason, bool)
+	AcceptUnverified(object O, wait Wait) (reasons.Warning, bool)
 	// HasCanaryTraffic reports whether the Rollout routes requests to a Service other than the stable one.
 	HasCanaryTraffic(object O) bool
 	// CanaryWeight returns the weight that the canary Service of the Rollout has in the object.
@@ -124,8 +125,8 @@ type Change struct {
 	Write func(ctx context.Context) error
 	// Attributes are log attributes that describe the write.
 	Attributes []any
-	// Warnings are messages for the user about a plan that succeeds.
-	Warnings []string
+	// Warnings are Events about a plan that succeeds.
+	Warnings []reasons.Warning
 }
 
 // DataPlaneState is whether the data plane has applied an object.
@@ -140,14 +141,6 @@ const (
 	// NotApplied means that a part of the data plane has not applied the object.
 	NotApplied
 )
-
-// UnverifiedReason is the Event for a weight that counts as verified although the data plane has not confirmed it.
-type UnverifiedReason struct {
-	// Reason is the Event's reason.
-	Reason string
-	// Message is the Event's message.
-	Message string
-}
 
 // Wait is how long a Request has been unfulfilled.
 type Wait struct {

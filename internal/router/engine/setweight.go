@@ -5,8 +5,10 @@ import (
 	"slices"
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 )
 
 // SetWeight writes these weights to the Rollout's objects, and the managed routes of its steps; no managed routes if
@@ -20,16 +22,16 @@ func (r *Reconciler[O]) SetWeight(
 	if err != nil {
 		return err
 	}
-	limited, reason := request, ""
+	limited, limit := request, ""
 	err = kube.Retry(ctx, func(ctx context.Context) (err error) {
-		limited, reason, err = r.limitWeight(ctx, request, config)
+		limited, limit, err = r.limitWeight(ctx, request, config)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if reason != "" {
-		r.events.WarnTopic(ctx, rollout, "WeightLimited", request.Split.Canary.Service, reason)
+	if limit != "" {
+		r.events.WarnTopic(ctx, rollout, reasons.WeightLimited, request.Split.Canary.Service, limit)
 	}
 	return r.apply(ctx, limited, config)
 }
@@ -62,11 +64,11 @@ func (r *Reconciler[O]) SetMirrorRoute(
 func (r *Reconciler[O]) setManagedRoutes(ctx context.Context, rollout *v1alpha1.Rollout, step string, adds bool) error {
 	request, config, err := r.request(rollout, 0, nil)
 	if err != nil {
-		return r.warnManagedRouteError(ctx, rollout, err)
+		return r.warnManagedRoutes(ctx, rollout, err)
 	}
 	if adds {
 		if err := config.CheckManagedRoutes(rollout, step); err != nil {
-			return r.warnManagedRouteError(ctx, rollout, err)
+			return r.warnManagedRoutes(ctx, rollout, err)
 		}
 	}
 	if r.removals.IsRemoved(rollout) {
@@ -75,17 +77,29 @@ func (r *Reconciler[O]) setManagedRoutes(ctx context.Context, rollout *v1alpha1.
 		return nil
 	}
 	request.SetsWeights = false
-	return r.warnManagedRouteError(ctx, rollout, r.apply(ctx, request, config))
+	return r.warnManagedRoutes(ctx, rollout, r.apply(ctx, request, config))
 }
 
-// warnManagedRouteError emits a Warning Event for a permanent error and returns the error: the controller emits none for
+// warnManagedRoutes emits a Warning Event for a permanent error and returns the error: the controller emits none for
 // errors of this call. It is the first call of a canary, and the only one until a Pod of the canary is available (v1.10.1
 // rollout/trafficrouting.go), so an invalid configuration is reported by this Event only.
-func (r *Reconciler[O]) warnManagedRouteError(ctx context.Context, rollout *v1alpha1.Rollout, err error) error {
+func (r *Reconciler[O]) warnManagedRoutes(ctx context.Context, rollout *v1alpha1.Rollout, err error) error {
 	if err != nil && !kube.IsTransient(err) {
-		r.events.Warn(ctx, rollout, "ManagedRouteError", err.Error())
+		r.events.Warn(ctx, rollout, reasonOf(err), err.Error())
 	}
 	return err
+}
+
+// reasonOf returns the reason of the Event about a permanent error.
+func reasonOf(err error) string {
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return reasons.PermissionMissing
+	case apierrors.IsNotFound(err):
+		return reasons.TargetNotFound
+	default:
+		return reasons.Of(err, reasons.InvalidTrafficRouting)
+	}
 }
 
 // RemoveManagedRoutes removes all header and mirror routes of the Rollout and leaves the weights as they are: the
@@ -102,9 +116,9 @@ func (r *Reconciler[O]) RemoveManagedRoutes(ctx context.Context, rollout *v1alph
 		request.SetsWeights, err = r.abortsImmediately(ctx, request, config)
 	}
 	if err != nil {
-		return r.warnManagedRouteError(ctx, rollout, err)
+		return r.warnManagedRoutes(ctx, rollout, err)
 	}
-	return r.warnManagedRouteError(ctx, rollout, r.apply(ctx, request, config))
+	return r.warnManagedRoutes(ctx, rollout, r.apply(ctx, request, config))
 }
 
 // abortsImmediately reports whether this call of an aborted Rollout removes the canary's weight.

@@ -10,6 +10,7 @@ import (
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 )
 
 const (
@@ -148,22 +149,22 @@ func (r *Reconciler[O]) awaitDataPlane(ctx context.Context, t Target[O], object 
 // so, the Rollout gets a Warning Event.
 func (r *Reconciler[O]) acceptsUnverified(ctx context.Context, request Request, t Target[O], object O) bool {
 	elapsed, _ := r.waits.Elapsed(waitKey(request, t.String()), request.fingerprint())
-	reason, accepted := t.AcceptUnverified(object, Wait{Elapsed: elapsed, IsFullCanary: request.IsFullCanary()})
+	warning, accepted := t.AcceptUnverified(object, Wait{Elapsed: elapsed, IsFullCanary: request.IsFullCanary()})
 	if accepted {
-		r.events.Warn(ctx, request.Rollout, reason.Reason, reason.Message)
+		r.events.Warn(ctx, request.Rollout, warning.Reason, warning.Message)
 	}
 	return accepted
 }
 
 // reportUnverified logs why a weight is not verified, and emits a Warning Event after unverifiedEventAfter.
 func (r *Reconciler[O]) reportUnverified(
-	ctx context.Context, level slog.Level, request Request, object, reason string,
+	ctx context.Context, level slog.Level, request Request, object, why string,
 ) {
 	elapsed, _ := r.waits.Elapsed(waitKey(request, object), request.fingerprint())
-	r.log.Log(ctx, level, "weights are not verified", "rollout", request.Name(), "object", object, "why", reason)
+	r.log.Log(ctx, level, "weights are not verified", "rollout", request.Name(), "object", object, "why", why)
 	if elapsed >= unverifiedEventAfter && !request.IsAtRest() {
-		message := fmt.Sprintf("%s: weights not verified for %v: %s", object, elapsed.Round(time.Second), reason)
-		r.events.WarnTopic(ctx, request.Rollout, "WeightNotVerified", object, message)
+		message := fmt.Sprintf("%s: weights not verified for %v: %s", object, elapsed.Round(time.Second), why)
+		r.events.WarnTopic(ctx, request.Rollout, reasons.WeightNotVerified, object, message)
 	}
 }
 

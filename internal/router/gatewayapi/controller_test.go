@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
@@ -302,7 +303,7 @@ func TestRejectedRouteGetsAnEvent(t *testing.T) {
 				t.Errorf("VerifyWeight: %v, %v", verified, err)
 			}
 		}
-		if events := api.Events(); len(events) != 1 || events[0].Reason != "ManagedRouteError" ||
+		if events := api.Events(); len(events) != 1 || events[0].Reason != reasons.InvalidTrafficRouting ||
 			!strings.Contains(events[0].Message, "no rule has both Services") {
 			t.Errorf("events: %+v", events)
 		}

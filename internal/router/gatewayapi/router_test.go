@@ -295,7 +295,7 @@ func TestHeaderRouteNeedsARouteThatAcceptsIt(t *testing.T) {
 	if err == nil || err.Error() != want {
 		t.Errorf("error is\n%v, want\n%s", err, want)
 	}
-	const see = "; see https://github.com/kedify/argo-rollouts-plugin/blob/main/docs/reference/findings.md#managedrouteerror"
+	const see = "; see https://github.com/kedify/argo-rollouts-plugin/blob/main/docs/reference/findings.md#invalidtrafficrouting"
 	if events := api.Events(); len(events) != 1 || events[0].Message != want+see {
 		t.Errorf("events: %+v", events)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/gatewayapi/route"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
@@ -203,18 +204,18 @@ func (t *target) sessionProblem(live *object) string {
 // has and all others accept it, after statusTimeout. A parent that has reported anything else, for any generation, is
 // waited for without a limit: its data plane may have any earlier weights. At rest no step depends on the weights, and
 // the spec is enough, unless a Gateway reports that it does not implement the Rollout's sessions.
-func (t *target) AcceptUnverified(live *object, wait engine.Wait) (engine.UnverifiedReason, bool) {
+func (t *target) AcceptUnverified(live *object, wait engine.Wait) (reasons.Warning, bool) {
 	if t.sessionProblem(live) != "" {
-		return engine.UnverifiedReason{}, false
+		return reasons.Warning{}, false
 	}
 	unreported := route.Unreported(live.content)
 	isOldWithoutStatus := !route.HasStatus(live.content) && !live.created.IsZero() &&
 		time.Since(live.created) > statusTimeout
 	if unreported == "" || wait.Elapsed < statusTimeout && !isOldWithoutStatus {
-		return engine.UnverifiedReason{}, wait.IsAtRest
+		return reasons.Warning{}, wait.IsAtRest
 	}
-	return engine.UnverifiedReason{
-		Reason: "RouteNotReported",
+	return reasons.Warning{
+		Reason: reasons.RouteNotReported,
 		Message: fmt.Sprintf("%s: its weights are unverified: %s, so its spec alone counts, and requests may follow other "+
 			"weights: check spec.parentRefs and the Gateway's controller, or, if the Gateway reports no status, write "+
 			"%s: false in %s", t, unreported, verifyKey, configField),

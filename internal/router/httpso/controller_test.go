@@ -15,6 +15,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
 
@@ -247,7 +248,7 @@ func TestBlockedRolloutGetsAnEvent(t *testing.T) {
 					}
 				}
 			},
-			reason: "ManagedRouteError", text: []string{`unknown key "httpScaledObject"`},
+			reason: reasons.InvalidTrafficRouting, text: []string{`unknown key "httpScaledObject"`},
 		},
 		"an invalid step": {
 			call: func(t *testing.T, router *httpso.Router) {
@@ -258,7 +259,7 @@ func TestBlockedRolloutGetsAnEvent(t *testing.T) {
 					}
 				}
 			},
-			reason: "ManagedRouteError", text: []string{
+			reason: reasons.InvalidTrafficRouting, text: []string{
 				"setHeaderRoute", `route "qa"`, `header "x-qa"`,
 				"write one under exact, prefix or regex",
 			},
@@ -282,6 +283,55 @@ func TestBlockedRolloutGetsAnEvent(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// TestReasonsOfManagedRoutes: each cause for which a step cannot be carried out has a reason of its own, and the same
+// Event is not repeated.
+func TestReasonsOfManagedRoutes(t *testing.T) {
+	t.Parallel()
+	forbidden := routertest.RespondError(apierrors.NewForbidden(schema.GroupResource{Resource: "httpscaledobjects"}, "web",
+		errors.New("no rule")))
+	owned := map[string]string{
+		httpv1alpha1.AnnotationWeightedBackends: byAPI, httpv1alpha1.AnnotationWeightedBackendsOwner: apiMark,
+	}
+	for name, test := range map[string]struct {
+		config, reason, text string
+		annotations          map[string]string
+		fault                http.HandlerFunc
+	}{
+		"an unknown key": {config: `{"httpScaledObject":"web"}`, reason: reasons.InvalidTrafficRouting, text: "remove it"},
+		"a missing object": {
+			config: `{"httpScaledObjectName":"wbe"}`, reason: reasons.TargetNotFound, text: "httpScaledObjectName",
+		},
+		"a missing permission": {
+			config: config, fault: forbidden, reason: reasons.PermissionMissing, text: "argo-rollouts-kedify-http",
+		},
+		"the object of another Rollout": {
+			config: config, annotations: owned, reason: reasons.OwnedByOtherRollout, text: "of its own",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := routertest.NewAPIServer(t, routertest.ScaledObject(test.annotations))
+			api.PutOther(apiPath, apiRollout("web"))
+			step := headerStep()
+			rollout := inCanary(0, step)
+			rollout.Spec.Strategy.Canary.TrafficRouting.Plugins[httpso.Type] = []byte(test.config)
+			router := newRouter(api)
+			for range 2 {
+				if test.fault != nil {
+					api.Fail(test.fault)
+				}
+				if router.SetHeaderRoute(t.Context(), rollout, step.SetHeaderRoute) == nil {
+					t.Error("the step succeeds")
+				}
+			}
+			events := api.Events()
+			if len(events) != 1 || events[0].Reason != test.reason || !strings.Contains(events[0].Message, test.text) {
+				t.Errorf("events: %+v; want one, %s with %q", events, test.reason, test.text)
+			}
 		})
 	}
 }

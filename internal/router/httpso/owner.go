@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/rollouts"
 )
 
@@ -17,7 +18,7 @@ import (
 var errUnrouted = errors.New("no request is routed to the object")
 
 // errOwned means that another Rollout owns the weights of an object.
-var errOwned = errors.New("another Rollout already sets its weights")
+var errOwned = reasons.New(reasons.OwnedByOtherRollout, "another Rollout already sets its weights")
 
 // maxOwnerLength is the maximum length of an owner mark in bytes.
 const maxOwnerLength = 400

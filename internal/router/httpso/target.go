@@ -14,6 +14,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model/split"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/engine"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 )
 
 const (
@@ -109,18 +110,18 @@ func (t *target) raises(live *object) bool {
 }
 
 // warnings warns about an invalid stickiness, and that all requests of other triggers may go to the stable Service.
-func (t *target) warnings(live *object) []string {
-	var warnings []string
+func (t *target) warnings(live *object) []reasons.Warning {
+	var warnings []reasons.Warning
 	if err := t.desired.stickinessProblem(); err != nil {
-		warnings = append(warnings, err.Error())
+		warnings = append(warnings, reasons.Warning{Reason: reasons.StickinessNotApplied, Message: err.Error()})
 	}
 	if !t.listForbidden || live.scaledObject == "" {
 		return warnings
 	}
-	return append(warnings, fmt.Sprintf("cannot list the HTTPScaledObjects of other triggers of ScaledObject %q; if "+
-		"there are any, they are not part of the "+
-		"canary: allow the controller's ServiceAccount to list httpscaledobjects: apply the ClusterRole "+
-		"argo-rollouts-kedify-http", live.scaledObject))
+	return append(warnings, reasons.Warning{Reason: reasons.OtherTriggersNotListed, Message: fmt.Sprintf("cannot list the "+
+		"HTTPScaledObjects of other triggers of ScaledObject %q; if there are any, they are not part of the canary: allow "+
+		"the controller's ServiceAccount to list httpscaledobjects: apply the ClusterRole argo-rollouts-kedify-http",
+		live.scaledObject)})
 }
 
 // CheckWritten returns nil if the object has the annotations exactly as Plan writes them, and the stickiness is valid.
@@ -195,12 +196,12 @@ func isReportOf(live *object, isMaintained bool) bool {
 
 // AcceptUnverified accepts the full canary weight if a running interceptor has reported on this annotation that no proxy
 // is Ready, for noProxyTimeout. Any other report does not show that: the interceptor may be unable to write a new one.
-func (t *target) AcceptUnverified(live *object, wait engine.Wait) (engine.UnverifiedReason, bool) {
+func (t *target) AcceptUnverified(live *object, wait engine.Wait) (reasons.Warning, bool) {
 	isCurrent := t.monitor.last() == interceptorAlive && isReportOf(live, true) && live.notServed == ""
 	if !wait.IsFullCanary || !isCurrent || live.report.Proxies.Ready > 0 || wait.Elapsed < noProxyTimeout {
-		return engine.UnverifiedReason{}, false
+		return reasons.Warning{}, false
 	}
-	return engine.UnverifiedReason{Reason: "DataPlaneNotVerified", Message: fmt.Sprintf("%s has had no "+
+	return reasons.Warning{Reason: reasons.DataPlaneNotVerified, Message: fmt.Sprintf("%s has had no "+
 		"Ready proxy for %v: the full "+
 		"canary weight counts as verified by its annotation alone; check the kedify-proxy of namespace %q",
 		t, noProxyTimeout, t.desired.object.Namespace)}, true

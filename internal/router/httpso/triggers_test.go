@@ -15,6 +15,7 @@ import (
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/router/httpso"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/await"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/routertest"
 )
@@ -296,7 +297,8 @@ func TestRequestsForTriggersWithoutAWatch(t *testing.T) {
 					t.Errorf("splits (-want +got):\n%s", diff)
 				}
 				if events := api.Events(); (len(events) == 1) != test.warns || test.warns &&
-					!strings.Contains(events[0].Message, "list httpscaledobjects") {
+					(events[0].Reason != reasons.OtherTriggersNotListed ||
+						!strings.Contains(events[0].Message, "list httpscaledobjects")) {
 					t.Errorf("events are %+v; want a warning: %v", events, test.warns)
 				}
 			})

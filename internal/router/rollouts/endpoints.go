@@ -7,6 +7,8 @@ import (
 
 	"github.com/argoproj/argo-rollouts/pkg/apis/rollouts/v1alpha1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 )
 
 const (
@@ -22,7 +24,7 @@ const (
 func (g *PromotionGate) HasReadyEndpoint(ctx context.Context, rollout *v1alpha1.Rollout, service string) (bool, error) {
 	addresses, err := g.readyAddresses(ctx, rollout.Namespace, service)
 	if apierrors.IsForbidden(err) {
-		g.events.Warn(ctx, rollout, "AbortNotImmediate", fmt.Sprintf("cannot read the Endpoints of Service %q, so the "+
+		g.events.Warn(ctx, rollout, reasons.AbortNotImmediate, fmt.Sprintf("cannot read the Endpoints of Service %q, so the "+
 			"canary keeps its weight until all stable Pods are available: allow the controller's ServiceAccount to get "+
 			"endpoints", service))
 		return false, nil
@@ -38,7 +40,7 @@ func (g *PromotionGate) ReadyPods(
 ) (count int, isKnown bool, err error) {
 	addresses, err := g.readyAddresses(ctx, rollout.Namespace, service)
 	if apierrors.IsForbidden(err) {
-		g.events.Warn(ctx, rollout, "WeightNotLimited", fmt.Sprintf("cannot read the Endpoints of Service %q, so the "+
+		g.events.Warn(ctx, rollout, reasons.WeightNotLimited, fmt.Sprintf("cannot read the Endpoints of Service %q, so the "+
 			"canary's weight is not limited to what its ready Pods can carry: allow the controller's ServiceAccount to get "+
 			"endpoints", service))
 		return 0, false, nil

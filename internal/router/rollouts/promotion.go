@@ -11,6 +11,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/internal/kube"
 	"github.com/kedify/argo-rollouts-plugin/internal/router"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 )
 
 const (
@@ -92,9 +93,10 @@ func (g *PromotionGate) Finish(p Promotion) { g.waits.End(p.key()) }
 // dynamicStableScale, which has scaled down the old Pods by then, there is a Warning Event about that.
 func (g *PromotionGate) Wait(ctx context.Context, p Promotion) error {
 	if p.Rollout.Spec.Strategy.Canary.DynamicStableScale {
-		g.events.Warn(ctx, p.Rollout, "PromotionWithoutOldPods", "spec.strategy.canary.dynamicStableScale has already "+
+		g.events.Warn(ctx, p.Rollout, reasons.PromotionWithoutOldPods, "spec.strategy.canary.dynamicStableScale has already "+
 			"scaled down the old Pods, and the controller handles a change of spec.replicas without its traffic router: a "+
-			"change during a promotion can bypass the wait for the stable Service")
+			"change during a promotion can bypass the wait for the stable Service: do not change spec.replicas until it ends, or "+
+			"remove dynamicStableScale")
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, firstCallTimeout)
 	defer cancel()
@@ -106,15 +108,15 @@ func (g *PromotionGate) Wait(ctx context.Context, p Promotion) error {
 			g.Finish(p)
 			return nil
 		case apierrors.IsForbidden(err):
-			g.events.Warn(ctx, p.Rollout, "PromotionNotChecked", fmt.Sprintf("cannot read the Endpoints of Services %q and "+
+			g.events.Warn(ctx, p.Rollout, reasons.PromotionNotChecked, fmt.Sprintf("cannot read the Endpoints of Services %q and "+
 				"%q, so the promotion does not wait for them: allow the controller's ServiceAccount to get endpoints", p.Stable,
 				p.Canary))
 			return nil
 		}
 		elapsed, _ := g.waits.Elapsed(p.key(), "")
 		if elapsed >= promotionTimeout {
-			g.events.Warn(ctx, p.Rollout, "PromotionNotSafe", fmt.Sprintf("the ready endpoints of Service %q have not been "+
-				"the promoted Pods (rollouts-pod-template-hash %s) for %v: continuing the promotion", p.Stable, p.Hash,
+			g.events.Warn(ctx, p.Rollout, reasons.PromotionNotSafe, fmt.Sprintf("the ready endpoints of Service %q have not been "+
+				"the promoted Pods (rollouts-pod-template-hash %s) for %v: continuing the promotion: check the readiness of its Pods", p.Stable, p.Hash,
 				promotionTimeout))
 			return nil
 		}
@@ -131,7 +133,7 @@ func (g *PromotionGate) notPromotedError(ctx context.Context, p Promotion, elaps
 		"its Pods, or write %s: false in %s", router.NameOf(p.Rollout), p.Stable, elapsed.Round(time.Second),
 		promotionTimeout, errors.Join(errNotPromoted, err), SafePromotionKey, p.ConfigField)
 	if elapsed >= eventAfter {
-		g.events.WarnTopic(ctx, p.Rollout, "PromotionWaits", p.Stable, err.Error())
+		g.events.WarnTopic(ctx, p.Rollout, reasons.PromotionWaits, p.Stable, err.Error())
 	}
 	return err
 }

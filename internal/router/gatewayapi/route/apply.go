@@ -3,6 +3,8 @@ package route
 import (
 	"fmt"
 	"slices"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 )
 
 // Apply returns object with the changes of want, and a Report. It does not modify object. Applying the same Intent to
@@ -200,6 +202,9 @@ func (e *OwnedError) Error() string {
 	return fmt.Sprintf("%v: rollout %q already uses %s on this route: give each Rollout its own Services", ErrOwned,
 		e.Rollout, quoteNames(e.Services))
 }
+
+// EventReason returns the reason of an Event about the error.
+func (*OwnedError) EventReason() string { return reasons.OwnedByOtherRollout }
 
 // Unwrap returns ErrOwned.
 func (e *OwnedError) Unwrap() error { return ErrOwned }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 )
 
 // rule is one of spec.rules in a draft.
@@ -29,7 +31,7 @@ type draft struct {
 	rules     []*rule
 	record    record
 	unmatched map[string]map[string][]string // Rollout → managed route → marks that no rule has
-	warnings  []string
+	warnings  []reasons.Warning
 
 	sessions     map[string]any // of the Rollout's rules, if the Intent has weights; nil for none
 	sessionError error          // Report.SessionError
@@ -66,10 +68,16 @@ func newDraft(object map[string]any, want Intent) (*draft, error) {
 		return nil, err
 	}
 	if d.record, err = parseRecord(stringField(annotations, Annotation, "")); err != nil {
-		d.warnings = append(d.warnings, err.Error())
+		d.warn(reasons.InvalidRouteRecord, err.Error()+": remove the annotation, and the rules of header and mirror routes "+
+			"that are left over")
 	}
 	d.assignOwners()
 	return d, nil
+}
+
+// warn adds a warning to the Report.
+func (d *draft) warn(why, message string) {
+	d.warnings = append(d.warnings, reasons.Warning{Reason: why, Message: message})
 }
 
 // assignOwners sets the owner of the rules that the record names.
@@ -128,7 +136,7 @@ func (d *draft) warnUnmatched(rollout string) {
 	}
 	slices.Sort(routes)
 	for _, route := range routes {
-		d.warnings = append(d.warnings, fmt.Sprintf("spec.rules: a rule of managed route %q (rollout %q) was deleted or "+
+		d.warn(reasons.ManagedRuleEdited, fmt.Sprintf("spec.rules: a rule of managed route %q (rollout %q) was deleted or "+
 			"edited; an edited rule is not changed or removed any more: delete it if it is not wanted", route, rollout))
 	}
 	delete(d.unmatched, rollout)

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/model/serviceport"
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 )
 
 // Annotation is the annotation with the record of a route: a JSON object from "namespace/name" of each active Rollout
@@ -211,7 +212,7 @@ type Report struct {
 	// Active is true if the Rollout is active on the route: its canary or an experiment has weight, or it has a managed
 	// rule.
 	Active bool
-	// Warnings are messages for the user about an Apply that succeeded, e.g. about a managed rule that a user has edited
-	// and that was therefore not changed.
-	Warnings []string
+	// Warnings are Events about an Apply that succeeded, e.g. about a managed rule that a user has edited and that was
+	// therefore not changed.
+	Warnings []reasons.Warning
 }

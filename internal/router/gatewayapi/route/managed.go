@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 )
 
 // setManaged replaces the Rollout's managed rules with those of routes.
@@ -64,8 +66,9 @@ func (d *draft) deriveRules(sources []*rule, route ManagedRoute) ([]*rule, error
 		rules = append(rules, derived)
 	}
 	if len(rules) == 0 {
-		d.warnings = append(d.warnings, fmt.Sprintf("managed route %q of rollout %q matches no request: its conditions "+
-			"contradict those of all rules", route.Name, d.intent.Rollout))
+		d.warn(reasons.ManagedRouteUnmatched, fmt.Sprintf("managed route %q of rollout %q matches no request: its conditions "+
+			"contradict those of all rules: correct match of its step in spec.strategy.canary.steps", route.Name,
+			d.intent.Rollout))
 	}
 	return rules, nil
 }

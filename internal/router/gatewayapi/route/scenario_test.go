@@ -83,7 +83,7 @@ func play(t *testing.T, object map[string]any, want Intent) (map[string]any, str
 	var text strings.Builder
 	fmt.Fprintf(&text, "# changed: %t, active: %t\n", report.Changed, report.Active)
 	for _, warning := range report.Warnings {
-		fmt.Fprintf(&text, "# warning: %s\n", warning)
+		fmt.Fprintf(&text, "# warning: %s: %s\n", warning.Reason, warning.Message)
 	}
 	if report.Changed {
 		text.Write(encode(t, result))

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kedify/argo-rollouts-plugin/internal/router/reasons"
 )
 
 // sessionField is the field of a rule with its sessions (Gateway API, SessionPersistence; GEP-1619).
@@ -208,7 +210,7 @@ func (d *draft) removeSessions(rollout string, written writtenSessions, keep fun
 		case has && !keep(r):
 			delete(r.fields, sessionField)
 		case !hasAll && r.owner == "" && !equal(any(written.value), any(d.sessions)):
-			d.warnings = append(d.warnings, fmt.Sprintf("%s.%s is that of a canary of rollout %q, but the rule no longer has "+
+			d.warn(reasons.SessionsNotRemoved, fmt.Sprintf("%s.%s is that of a canary of rollout %q, but the rule no longer has "+
 				"both of its Services (%s), so it is not removed: remove it there if it is not yours", r.path, sessionField,
 				rollout, quoteNames(written.services)))
 		}
@@ -230,7 +232,7 @@ func (d *draft) planSessions(sources []*rule, own writtenSessions, weights Weigh
 	}
 	d.sessionError = problem
 	if problem != nil {
-		d.warnings = append(d.warnings, problem.Error())
+		d.warn(reasons.StickinessNotApplied, problem.Error())
 	}
 	d.sessions = d.intent.wantedSessions()
 	keeps = d.intent.splits() && (d.intent.KeepsSessions || problem != nil)
