@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
+	httpv1beta1 "github.com/kedify/argo-rollouts-plugin/api/http/v1beta1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
@@ -273,23 +274,31 @@ func TestPrinterColumns(t *testing.T) {
 	}
 }
 
-func TestShortName(t *testing.T) {
+// TestNamesOfResources: `kubectl get httpso`, `kubectl get keda` and `kubectl get http-canary` include HTTPScaledObjects.
+// The CRD of InterceptorRoutes is that of the KEDA HTTP add-on, which has neither.
+func TestNamesOfResources(t *testing.T) {
 	t.Parallel()
-	body, err := shared.admin.Get().AbsPath("/apis/" + httpv1alpha1.SchemeGroupVersion.String()).DoRaw(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list metav1.APIResourceList
-	if err := json.Unmarshal(body, &list); err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]string{}
-	for _, resource := range list.APIResources {
-		got[resource.Name] = strings.Join(resource.ShortNames, ",")
-	}
-	if diff := cmp.Diff(map[string]string{"httpscaledobjects": "httpso", "httpscaledobjects/status": ""},
-		got); diff != "" {
-		t.Errorf("resources and their short names (-want +got):\n%s", diff)
+	for version, want := range map[string]map[string]string{
+		httpv1alpha1.SchemeGroupVersion.String(): {
+			"httpscaledobjects": "httpso; keda, http-canary", "httpscaledobjects/status": "; ",
+		},
+		httpv1beta1.SchemeGroupVersion.String(): {"interceptorroutes": "; ", "interceptorroutes/status": "; "},
+	} {
+		body, err := shared.admin.Get().AbsPath("/apis/" + version).DoRaw(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list metav1.APIResourceList
+		if err := json.Unmarshal(body, &list); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, resource := range list.APIResources {
+			got[resource.Name] = strings.Join(resource.ShortNames, ", ") + "; " + strings.Join(resource.Categories, ", ")
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: short names and categories (-want +got):\n%s", version, diff)
+		}
 	}
 }
 

@@ -110,8 +110,11 @@ const (
 	ReasonServiceMismatch = "ServiceMismatch"
 	// ReasonNameInUse means that an HTTPScaledObject of that name belongs to another owner.
 	ReasonNameInUse = "NameInUse"
-	// ReasonWriteRejected means that the API server rejected a write of the agent.
+	// ReasonWriteRejected means that the API server rejected a write of the agent: a quota, a policy, a webhook, or a CRD
+	// that lacks a field.
 	ReasonWriteRejected = "WriteRejected"
+	// ReasonWriteForbidden means that the agent's ServiceAccount lacks the permission for a write.
+	ReasonWriteForbidden = "WriteForbidden"
 	// ReasonConverted is the reason of an Event: a trigger's type was changed to external-push.
 	ReasonConverted = "Converted"
 )
@@ -171,7 +174,7 @@ const (
 	ReasonServiceTypeMismatch = "ServiceTypeMismatch"
 )
 
-// Reasons of ConditionProxyInstalled, in addition to ReasonWriteRejected, and ReasonNameInUse for an object that the
+// Reasons of ConditionProxyInstalled, in addition to ReasonWriteRejected, ReasonWriteForbidden, and ReasonNameInUse for an object that the
 // agent does not manage.
 const (
 	// ReasonNotManagedByAgent means that Service kedify-proxy is not managed by the agent: the proxies are left to

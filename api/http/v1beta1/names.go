@@ -23,6 +23,7 @@ const (
 	// ReasonFieldsSupported means that the object no longer uses unsupported fields. It is the only reason of
 	// ConditionFieldsSupported with status True.
 	ReasonFieldsSupported = "FieldsSupported"
-	// ReasonUnsupportedField means that the object uses a field that has no effect. The message names it.
+	// ReasonUnsupportedField means that the object uses a field that has no effect. The message names it. It is the only
+	// reason of ConditionFieldsSupported with status False.
 	ReasonUnsupportedField = "UnsupportedField"
 )

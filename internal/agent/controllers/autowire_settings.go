@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
-	"github.com/kedify/argo-rollouts-plugin/internal/kube/truncate"
 )
 
 // writeSettings writes annotation AnnotationAutowireSettings of HTTPScaledObjects, as package autowire plans. settings
@@ -31,8 +29,7 @@ func (a *AutowireReconciler) writeSettings(
 		case apierrors.IsConflict(err):
 			failed = errors.Join(failed, err)
 		default:
-			a.Events.Event(object, corev1.EventTypeWarning, httpv1alpha1.ReasonWriteRejected,
-				truncate.Text(err.Error(), maxEvent))
+			warnRejected(a.Events, object, "write annotation "+httpv1alpha1.AnnotationAutowireSettings, err)
 			failed = errors.Join(failed, fmt.Errorf("write annotation %s of HTTPScaledObject %s: %w",
 				httpv1alpha1.AnnotationAutowireSettings, client.ObjectKeyFromObject(object), err))
 		}

@@ -29,14 +29,21 @@ func (a *AutowireReconciler) write(ctx context.Context, object client.Object, ch
 	err = a.Client.Patch(ctx, object, client.RawPatch(types.JSONPatchType, text), fieldOwner)
 	switch {
 	case err == nil && change.Reason != "":
-		a.Events.Event(object, corev1.EventTypeNormal, change.Reason, truncate.Text(change.Message, maxEvent))
+		a.Events.Event(object, eventType(change), change.Reason, truncate.Text(change.Message, maxEvent))
 	case apierrors.IsInvalid(err) && isOutdated(ctx, a.APIReader, object):
 		return errOutdated
-	case err != nil && !apierrors.IsConflict(err):
-		a.Events.Event(object, corev1.EventTypeWarning, httpv1alpha1.ReasonWriteRejected,
-			truncate.Text(err.Error(), maxEvent))
+	case err != nil:
+		warnRejected(a.Events, object, "write the backends", err)
 	}
 	return err
+}
+
+// eventType returns the type of the Event about a change: a Warning if another writer has changed the backends.
+func eventType(change autowire.Change) string {
+	if change.Reason == httpv1alpha1.ReasonBackendRevertedByOther {
+		return corev1.EventTypeWarning
+	}
+	return corev1.EventTypeNormal
 }
 
 // version returns what a change needs of the version of an object that was read: the metadata in the API server if it

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,6 +31,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/apis"
 	"github.com/kedify/argo-rollouts-plugin/internal/agent/controllers"
 	"github.com/kedify/argo-rollouts-plugin/internal/kube/crd"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/constants"
 )
 
 // reporter is a reconciler that writes one condition on HTTPScaledObject team/shop, and the request to do so.
@@ -42,18 +44,22 @@ type reporter struct {
 // reporters returns all reconcilers that write conditions, each for a client and a schema. api has an HTTPScaledObject
 // and a ScaledObject shop in namespace team, whose proxy settings are invalid.
 func reporters(api client.Client, published *crd.Published) map[string]reporter {
-	events := func() record.EventRecorder { return record.NewFakeRecorder(100) }
+	return reportersOf(api, published, record.NewFakeRecorder(100))
+}
+
+// reportersOf is reporters that emit Events to a recorder.
+func reportersOf(api client.Client, published *crd.Published, events record.EventRecorder) map[string]reporter {
 	isInstalled := func(schema.GroupVersionKind) bool { return true }
 	scaled := &controllers.ScaledObjectReconciler{
-		Client: api, APIReader: api, Events: events(), Now: time.Now, ScalerAddress: "scaler:9090", StatusSchema: published,
+		Client: api, APIReader: api, Events: events, Now: time.Now, ScalerAddress: "scaler:9090", StatusSchema: published,
 	}
 	autowirer := &controllers.AutowireReconciler{
-		Client: api, APIReader: api, Events: events(), Now: time.Now, ScalerAddress: "scaler:9090", StatusSchema: published,
+		Client: api, APIReader: api, Events: events, Now: time.Now, ScalerAddress: "scaler:9090", StatusSchema: published,
 		IsInstalled: isInstalled, SharedNamespace: "keda",
 		ListGrants: func(context.Context) ([]apis.ReferenceGrant, bool, error) { return nil, true, nil },
 	}
 	installer := &controllers.ProxyReconciler{
-		Client: api, APIReader: api, Events: events(), Now: time.Now, StatusSchema: published, IsInstalled: isInstalled,
+		Client: api, APIReader: api, Events: events, Now: time.Now, StatusSchema: published, IsInstalled: isInstalled,
 		RemovalDelay: time.Minute,
 	}
 	team := types.NamespacedName{Name: "team"}
@@ -231,5 +237,55 @@ func TestOutdatedWriteIsRepeated(t *testing.T) {
 				t.Errorf("the trigger is of type %q", kind)
 			}
 		})
+	}
+}
+
+// TestEveryConditionHasTheGeneration: each type of condition that the agent writes has observedGeneration. If only the
+// generation of the object changes, the condition is written again, and no Event is emitted.
+func TestEveryConditionHasTheGeneration(t *testing.T) {
+	t.Parallel()
+	declared := map[string]bool{}
+	for _, constant := range constants.Read(t, "Condition", "../../../api/http/v1alpha1") {
+		if constant.File == "agent.go" { // internal/controlplane/status has the same test for the others
+			declared[constant.Value] = true
+		}
+	}
+	written := map[string]bool{}
+	for name, reporter := range reporters(nil, nil) {
+		written[reporter.condition] = true
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			api := newReporterAPI(t)
+			events := record.NewFakeRecorder(100)
+			reporter := reportersOf(api, nil, events)[name]
+			for generation := int64(3); generation < 5; generation++ {
+				shop := new(httpv1alpha1.HTTPScaledObject)
+				key := types.NamespacedName{Namespace: "team", Name: "shop"}
+				if err := api.Get(t.Context(), key, shop); err != nil {
+					t.Fatal(err)
+				}
+				shop.Generation = generation
+				if err := api.Update(t.Context(), shop); err != nil {
+					t.Fatal(err)
+				}
+				before := len(events.Events)
+				if _, err := reporter.reconcile(t.Context(), ctrl.Request{NamespacedName: reporter.request}); err != nil {
+					t.Fatal(err)
+				}
+				if err := api.Get(t.Context(), key, shop); err != nil {
+					t.Fatal(err)
+				}
+				condition := meta.FindStatusCondition(shop.Status.Conditions, reporter.condition)
+				if condition == nil || condition.ObservedGeneration != generation {
+					t.Errorf("generation %d: condition %+v", generation, condition)
+				}
+				if now := len(events.Events); generation > 3 && now > before {
+					t.Errorf("generation %d: %d Events, want none for the same problem", generation, now-before)
+				}
+			}
+		})
+	}
+	if diff := cmp.Diff(declared, written); diff != "" {
+		t.Errorf("conditions of the agent (-constants of api/http/v1alpha1/agent.go +reporters):\n%s", diff)
 	}
 }

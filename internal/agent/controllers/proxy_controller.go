@@ -123,8 +123,10 @@ func (p *ProxyReconciler) Reconcile(ctx context.Context, request ctrl.Request) (
 		return ctrl.Result{RequeueAfter: retryAfter}, nil
 	case apierrors.HasStatusCause(failed, corev1.NamespaceTerminatingCause):
 		return ctrl.Result{}, nil
+	case isTransient(failed):
+		return ctrl.Result{}, failed
 	case failed != nil:
-		plan.Condition = proxies.WriteFailed(failed)
+		plan.Condition = proxies.WriteFailed(rejection("install the proxies", failed))
 	}
 	retry, unreported := p.report(ctx, namespace, dependents, plan.Condition)
 	return ctrl.Result{RequeueAfter: earlier(plan.RequeueAfter, retry)}, errors.Join(failed, unreported)
@@ -285,7 +287,7 @@ func (p *ProxyReconciler) report(
 			kind, name := fieldsOf(object).Kind, client.ObjectKeyFromObject(object)
 			failed = errors.Join(failed, fmt.Errorf("write the condition of %s %s: %w", kind, name, err))
 		}
-		if err != nil && !errors.Is(err, errUndeclared) || condition == nil {
+		if err != nil && !errors.Is(err, errUndeclared) || condition == nil || !differs(before, condition) {
 			continue // only the Event shows an undeclared condition
 		}
 		isOfNamespace := condition.Reason == httpv1alpha1.ReasonInvalidProxySettings
@@ -297,6 +299,13 @@ func (p *ProxyReconciler) report(
 		isReported = isReported || isOfNamespace
 	}
 	return retry, failed
+}
+
+// differs reports whether a condition differs from the one before, which is nil if it was absent. The generation
+// of its object does not count.
+func differs(before, after *metav1.Condition) bool {
+	return before == nil || before.Status != after.Status || before.Reason != after.Reason ||
+		before.Message != after.Message
 }
 
 // emit emits an Event about a condition: a Warning, or a Normal Event if the condition is True.

@@ -38,8 +38,14 @@ func TestReportWriteErrors(t *testing.T) {
 		"taken": {},
 		"over a quota": {
 			answer: apierrors.NewForbidden(deployments, "kedify-proxy", errors.New("exceeded quota")),
-			event:  "Warning WriteRejected write Deployment team/kedify-proxy: ", status: 1, isTried: true,
+			event:  "Warning WriteRejected install the proxies: write Deployment team/kedify-proxy: ", status: 1, isTried: true,
 		},
+		"forbidden": {
+			answer: apierrors.NewForbidden(deployments, "kedify-proxy",
+				errors.New(`User "agent" cannot patch resource "deployments" in API group "apps" in the namespace "team"`)),
+			event: "Warning WriteForbidden install the proxies: write Deployment team/kedify-proxy: ", status: 1, isTried: true,
+		},
+		"unavailable":           {answer: apierrors.NewServiceUnavailable("starting"), isTried: true},
 		"conflict":              {answer: apierrors.NewConflict(deployments, "kedify-proxy", errors.New("it is another one")), isSoon: true},
 		"namespace terminating": {answer: ending},
 	}

@@ -165,10 +165,7 @@ func (r *ScaledObjectReconciler) writeConditions(
 
 // reportWriteError emits an Event for a permanent error of the API server, and wraps the error.
 func (r *ScaledObjectReconciler) reportWriteError(scaled *apis.ScaledObject, name string, err error) error {
-	isTransient := apierrors.IsConflict(err) || apierrors.IsServerTimeout(err) || apierrors.IsNotFound(err)
-	if !isTransient && !errors.Is(err, context.DeadlineExceeded) {
-		r.warn(scaled, httpv1alpha1.ReasonWriteRejected, fmt.Sprintf("HTTPScaledObject %q: %s", name, describe(err)))
-	}
+	warnRejected(r.Events, scaled, fmt.Sprintf("HTTPScaledObject %q", name), err)
 	return fmt.Errorf("write HTTPScaledObject %s/%s: %w", scaled.Namespace, name, err)
 }
 

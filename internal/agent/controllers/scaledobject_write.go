@@ -174,8 +174,7 @@ func (r *ScaledObjectReconciler) convertTriggers(ctx context.Context, scaled *ap
 	case isOutdated(ctx, r.APIReader, scaled):
 		return errOutdated
 	default:
-		r.warn(scaled, httpv1alpha1.ReasonWriteRejected,
-			"converting triggers of type "+desired.UnconvertedTypes(scaled)+" to external-push failed: "+err.Error())
+		warnRejected(r.Events, scaled, "convert the triggers of type "+desired.UnconvertedTypes(scaled)+" to external-push", err)
 	}
 	return err
 }

@@ -238,10 +238,8 @@ func settingsCondition(problems []string) *metav1.Condition {
 		strings.Join(problems, "; ")+"; the agent uses its own setting")
 }
 
-// WriteFailed returns the condition about an error of the API server.
-func WriteFailed(err error) *metav1.Condition {
-	return falseCondition(httpv1alpha1.ReasonWriteRejected, err.Error())
-}
+// WriteFailed returns the condition about a write that the API server has rejected.
+func WriteFailed(reason, message string) *metav1.Condition { return falseCondition(reason, message) }
 
 // falseCondition returns condition ProxyInstalled with status False.
 func falseCondition(reason, message string) *metav1.Condition {

@@ -29,14 +29,14 @@ const (
 )
 
 // conditionEvent returns the Event for a change of a condition from previous to current, nil if there is none to emit:
-// the condition has not changed, or the object was valid from the start. previous or current is nil while the object
-// doesn't have the condition.
+// the condition has not changed or is Unknown, or the object was valid from the start. previous or current is nil while
+// the object doesn't have the condition.
 func conditionEvent(
 	object *httpv1alpha1.HTTPScaledObject, previous, current *metav1.Condition, replica string,
 ) *eventsv1.Event {
 	previous = cmp.Or(previous, &metav1.Condition{})
-	if current == nil || previous.Status == current.Status && previous.Reason == current.Reason &&
-		previous.Message == current.Message {
+	if current == nil || current.Status == metav1.ConditionUnknown || previous.Status == current.Status &&
+		previous.Reason == current.Reason && previous.Message == current.Message {
 		return nil
 	}
 	kind := corev1.EventTypeWarning

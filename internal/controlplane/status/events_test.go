@@ -16,7 +16,9 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/status"
+	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
 // TestEmitEvent expects one Event per epoch for each known object and reason, also from a replica that isn't the
@@ -131,6 +133,42 @@ func TestDroppedEventIsEmittedAgain(t *testing.T) {
 		}
 		if len(names) != events+1 || len(client.events) != events+1 {
 			t.Errorf("%d Events of %d names, want %d", len(client.events), len(names), events+1)
+		}
+	})
+}
+
+// TestPendingSecretIsNoEvent: a Secret that has not been read yet is no problem of the user, who gets an Event only about
+// one that is invalid, and about its correction.
+func TestPendingSecretIsNoEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop()}}}
+		s := &fixture{
+			server: &client.server, reporter: newReporter(t, client, newProxies(), "a"),
+			listed: []*httpv1alpha1.HTTPScaledObject{shop()},
+		}
+		defer s.lead(t)()
+		for _, state := range []certificates.State{
+			{Secret: "tls", IsPending: true},
+			{Secret: "tls", Problems: []model.Problem{problem(httpv1alpha1.ReasonSecretNotFound, "create it")}},
+			{Secret: "tls"},
+			{Secret: "tls", IsPending: true},
+		} {
+			objects := s.objectsWith(model.Config{})
+			object := objects[shopKey()]
+			object.Outcome.TLS = &state
+			objects[shopKey()] = object
+			s.reporter.Observe(ingest.Pass{Objects: objects})
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		client.mu.Lock()
+		defer client.mu.Unlock()
+		var got []string
+		for _, event := range client.events {
+			got = append(got, event.Type+" "+event.Reason)
+		}
+		if diff := cmp.Diff([]string{"Warning SecretNotFound", "Normal TLSReady"}, got); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
 		}
 	})
 }
