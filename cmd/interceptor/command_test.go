@@ -4,14 +4,18 @@ import (
 	"errors"
 	"maps"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/commandline"
 )
 
@@ -224,5 +228,44 @@ func TestOtherUses(t *testing.T) {
 		if err != nil || !strings.Contains(output, wantMessage) {
 			t.Errorf("%s = %v, %.200q; want %q", args, err, output, wantMessage)
 		}
+	}
+}
+
+// TestFlagsOfTheChart: the interceptor accepts the flags that the chart renders from values for traces and logs. The
+// kubelet turns $$( into $(.
+func TestFlagsOfTheChart(t *testing.T) {
+	rendered, err := os.ReadFile("../../test/chart/testdata/telemetry/rendered.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, deployment, _ := strings.Cut(string(rendered), "- name: interceptor\n")
+	_, list, _ := strings.Cut(deployment, "args:\n")
+	list, _, _ = strings.Cut(list, "env:\n")
+	var args []string
+	if err := yaml.Unmarshal([]byte(list), &args); err != nil || len(args) == 0 {
+		t.Fatalf("flags %q, %v", args, err)
+	}
+	ca := filepath.Join(t.TempDir(), "ca.crt")
+	if err := os.WriteFile(ca, kit.NewTLSSecret(t, "keda", "otel", 1, "otel.test").Data["tls.crt"], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, arg := range args {
+		args[i] = strings.NewReplacer("$$(", "$(", "/etc/kedify/tracing/ca.crt", ca).Replace(arg)
+	}
+	got, output, err := commandline.Execute(t, newCommand, nil, args...)
+	if err != nil {
+		t.Fatalf("%q: %v\n%s", args, err, output)
+	}
+	want := translate.AccessLog{
+		Format: translate.FormatJSON, Filter: []string{"status>=500", "duration>=2s"}, Sampling: "0.5",
+		Fields: map[string]string{"traceId": "%TRACE_ID%", "tenant": "t=%REQ(X-TENANT):64%, $(HOSTNAME)"},
+	}
+	if diff := cmp.Diff(want, got.translate.AccessLogSettings); diff != "" {
+		t.Errorf("access log (-want +got):\n%s", diff)
+	}
+	tracing := got.translate.Tracing
+	if tracing.Endpoint != "https://otel-collector.observability.svc.cluster.local:4317" || tracing.Sampling != 0.1 ||
+		tracing.CA == "" || got.logLevel != "debug" || got.logFormat != "text" {
+		t.Errorf("tracing %+v, log level %s, format %s", tracing, got.logLevel, got.logFormat)
 	}
 }

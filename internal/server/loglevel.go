@@ -1,6 +1,8 @@
 package server
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -37,19 +39,12 @@ func (l LogLevel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodPut:
-		text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLogLevel))
+		level, code, err := readLevel(w, r)
 		if err != nil {
-			http.Error(w, "cannot read the level: "+err.Error(), http.StatusBadRequest)
+			http.Error(w, err.Error(), code)
 			return
 		}
-		before := l.Level.Level()
-		level, isKnown := levels()[strings.ToLower(strings.TrimSpace(string(text)))]
-		if !isKnown {
-			http.Error(w, fmt.Sprintf("log level %q: use debug, info, warn or error", text), http.StatusBadRequest)
-			return
-		}
-		l.Level.Set(level)
-		l.Logger.WarnContext(r.Context(), "log level changed", "before", before.String(), "now", l.Level.Level().String())
+		l.set(r.Context(), level)
 	default:
 		w.Header().Set("Allow", "GET, PUT")
 		http.Error(w, "use GET or PUT", http.StatusMethodNotAllowed)
@@ -57,6 +52,44 @@ func (l LogLevel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	_, _ = fmt.Fprintln(w, l.Level.Level())
 }
+
+// set changes the level. The record of the change is written at the more verbose of both levels, so that the log contains
+// it, too, if only errors are logged from now on.
+func (l LogLevel) set(ctx context.Context, level slog.Level) {
+	before := l.Level.Level()
+	if level < before {
+		l.Level.Set(level)
+	}
+	if level != before {
+		l.Logger.Log(ctx, max(slog.LevelWarn, min(level, before)), "log level changed", "before", before.String(), "now",
+			level.String())
+	}
+	l.Level.Set(level)
+}
+
+// readLevel returns the level in the body of a request. With an error it returns the status of the response.
+func readLevel(w http.ResponseWriter, r *http.Request) (level slog.Level, code int, err error) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxLogLevel))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return 0, http.StatusRequestEntityTooLarge, fmt.Errorf("the body is too large: %w", errLevel)
+	case err != nil:
+		return 0, http.StatusBadRequest, fmt.Errorf("read the level: %w", err)
+	}
+	name := strings.ToLower(strings.TrimSpace(string(text)))
+	level, isKnown := levels()[name]
+	switch {
+	case name == "":
+		return 0, http.StatusBadRequest, fmt.Errorf("the body is empty: %w", errLevel)
+	case !isKnown:
+		return 0, http.StatusBadRequest, fmt.Errorf("log level %q: %w", text, errLevel)
+	}
+	return level, http.StatusOK, nil
+}
+
+// errLevel is the fix for an invalid level.
+var errLevel = errors.New("use debug, info, warn or error")
 
 // levels returns the levels by name.
 func levels() map[string]slog.Level {

@@ -25,6 +25,7 @@ func goldens() map[string]string {
 		"existing-crd":        "kedify",
 		"air-gapped-registry": "keda",
 		"one-namespace":       "shop",
+		"telemetry":           "keda",
 	}
 }
 
@@ -183,6 +184,23 @@ func TestInvalidValues(t *testing.T) {
 		{"proxies.resources.requests.memory=64MB", []string{"/proxies/resources/requests/memory"}},
 		{"proxies.maxReplicas=1", []string{"proxies.maxReplicas: 1 does not exceed proxies.replicas, 1"}},
 		{"tests.host=app.example.com", []string{"tests.host", "set tests.url"}},
+		{"interceptor.accessLog=false", []string{"/interceptor", "'accessLog'"}},
+		{"tracing.endpoint=otel:4317", []string{"/tracing/endpoint"}},
+		{"tracing.endpoint=http://otel:4318/v1/traces", []string{"/tracing/endpoint"}},
+		{"tracing.endpoint=https://otel:4317", []string{"tracing.endpoint: a collector with https", "set tracing.caConfigMap"}},
+		{"tracing.sampling=10", []string{"/tracing/sampling"}},
+		{"tracing.sampling=1.5", []string{"/tracing/sampling"}},
+		{"tracing.caConfigMap=CA", []string{"/tracing/caConfigMap"}},
+		{"accessLog.format=jsn", []string{"/accessLog/format"}},
+		{"accessLog.fields.a=b", []string{"/accessLog/fields/a"}},
+		{"accessLog.fields.a b=%DURATION%", []string{"/accessLog/fields", "a b"}},
+		{"accessLog.format=text,accessLog.fields.a=%DURATION%", []string{"accessLog.fields: the format is text"}},
+		{"accessLog.filter[0]=status>500", []string{"/accessLog/filter/0"}},
+		{"accessLog.filter[0]=any-flag,accessLog.sampling=100", []string{"accessLog.sampling: at 100", "less than 100"}},
+		{"accessLog.sampling=101", []string{"/accessLog/sampling"}},
+		{"accessLog.sampling=0.00001", []string{"/accessLog/sampling"}},
+		{"logs.level=trace", []string{"/logs/level"}},
+		{"logs.format=yaml", []string{"/logs/format"}},
 		{"interceptor.goMemoryLimit=1Gi", []string{"/interceptor/goMemoryLimit"}},
 		{"pods.labels.a=true", []string{"/pods/labels/a"}},
 		// The chart sets these.

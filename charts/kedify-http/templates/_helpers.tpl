@@ -324,3 +324,60 @@ name, the values and the flags of the plugin. */}}
 {{- end }}
 {{- end }}
 {{- end }}
+
+{{/* kedify-http.logArgs returns the flags of values logs, as JSON. The argument is the root. */}}
+{{- define "kedify-http.logArgs" -}}
+{{- $args := list -}}
+{{- with .Values.logs -}}
+{{- if ne .level "info" }}{{ $args = append $args (printf "--log-level=%s" .level) }}{{ end -}}
+{{- if ne .format "json" }}{{ $args = append $args (printf "--log-format=%s" .format) }}{{ end -}}
+{{- end -}}
+{{- toJson $args -}}
+{{- end }}
+
+{{/* kedify-http.telemetryArgs returns the flags of values tracing and accessLog, as JSON. The argument is the root. */}}
+{{- define "kedify-http.telemetryArgs" -}}
+{{- toJson (concat (include "kedify-http.tracingArgs" .Values.tracing | fromJsonArray)
+  (include "kedify-http.accessLogArgs" .Values.accessLog | fromJsonArray)) -}}
+{{- end }}
+
+{{/* kedify-http.tracingArgs returns the flags of value tracing, which is the argument, as JSON. */}}
+{{- define "kedify-http.tracingArgs" -}}
+{{- $args := list -}}
+{{- if .endpoint -}}
+{{- if and (hasPrefix "https://" .endpoint) (not .caConfigMap) -}}
+{{- fail "values: tracing.endpoint: a collector with https needs the CA of its certificate: set tracing.caConfigMap" -}}
+{{- end -}}
+{{- $args = append $args (printf "--tracing-endpoint=%s" .endpoint) -}}
+{{- if ne (toString .sampling) "1" }}{{ $args = append $args (printf "--tracing-sampling=%v" .sampling) }}{{ end -}}
+{{- if .caConfigMap }}{{ $args = append $args "--tracing-ca-file=/etc/kedify/tracing/ca.crt" }}{{ end -}}
+{{- end -}}
+{{- toJson $args -}}
+{{- end }}
+
+{{/* kedify-http.accessLogArgs returns the flags of value accessLog, which is the argument, as JSON. The kubelet would
+replace $(NAME) in a flag by an environment variable. */}}
+{{- define "kedify-http.accessLogArgs" -}}
+{{- $args := list -}}
+{{- if not .enabled -}}
+{{- $args = append $args "--access-log=false" -}}
+{{- else -}}
+{{- $sampling := toString .sampling -}}
+{{- if and .fields (ne .format "json") -}}
+{{- fail "values: accessLog.fields: the format is text: set accessLog.format to json, or add the commands to it" -}}
+{{- end -}}
+{{- if and .filter (eq $sampling "100") -}}
+{{- fail "values: accessLog.sampling: at 100, accessLog.filter has no effect: use less than 100" -}}
+{{- end -}}
+{{- if ne .format "json" }}{{ $args = append $args (printf "--access-log-format=%s" .format) }}{{ end -}}
+{{- range $name, $format := .fields -}}
+{{- $field := printf "%s=%s" $name $format -}}
+{{- /* The flag is a list, separated by commas, if it contains several equals signs. */ -}}
+{{- if contains "=" $format }}{{ $field = printf "\"%s\"" $field }}{{ end -}}
+{{- $args = append $args (printf "--access-log-fields=%s" $field) -}}
+{{- end -}}
+{{- with .filter }}{{ $args = append $args (printf "--access-log-filter=%s" (join "," .)) }}{{ end -}}
+{{- if ne $sampling "" }}{{ $args = append $args (printf "--access-log-sampling=%s" $sampling) }}{{ end -}}
+{{- end -}}
+{{- toJson $args | replace "$(" "$$(" -}}
+{{- end }}

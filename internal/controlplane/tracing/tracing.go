@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -49,7 +50,7 @@ type Tracer struct {
 // New returns a Tracer. It does not wait for the collector.
 func New(ctx context.Context, options Options) (*Tracer, error) {
 	settings := []otlptracegrpc.Option{otlptracegrpc.WithEndpointURL(options.Endpoint)}
-	if options.CA != "" {
+	if options.CA != "" && strings.HasPrefix(options.Endpoint, "https:") { // the exporter would use TLS with http, too
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM([]byte(options.CA)) {
 			return nil, fmt.Errorf("CA of the collector of traces: %w", errCA)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	accesslogv3 "github.com/envoyproxy/go-control-plane/envoy/config/accesslog/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -54,8 +55,11 @@ func (a AccessLog) Check() error {
 	known := jsonFields()
 	for _, name := range slices.Sorted(maps.Keys(a.Fields)) {
 		if _, isKnown := known[name]; isKnown || name == "" {
-			return accessLogError("--access-log-fields", fmt.Sprintf("%q is the name of a field of the log", name),
+			return accessLogError("--access-log-fields", fmt.Sprintf("%q is empty, or the name of a field of the log", name),
 				"use another name")
+		}
+		if !utf8.ValidString(name) {
+			return accessLogError("--access-log-fields", fmt.Sprintf("name %q is not valid UTF-8", name), "write it in UTF-8")
 		}
 		if err := checkFormat("--access-log-fields: "+name, a.Fields[name]); err != nil {
 			return err

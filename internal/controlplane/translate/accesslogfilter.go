@@ -79,7 +79,12 @@ func (a AccessLog) sample() (uint32, error) {
 	if err != nil || !(value >= 0 && value <= percent) {
 		return 0, accessLogError(samplingFlag, fmt.Sprintf("%q is no percentage", a.Sampling), "use 0 to 100, such as 0.5")
 	}
-	return uint32(math.Round(value * perMillion / percent)), nil
+	sample := uint32(math.Round(value * perMillion / percent))
+	if isNone, isAll := sample == 0, sample == perMillion; isNone && value > 0 || isAll && value < percent {
+		return 0, accessLogError(samplingFlag, fmt.Sprintf("%s is between two steps of 0.0001", a.Sampling),
+			"use a multiple of 0.0001")
+	}
+	return sample, nil
 }
 
 // sampled returns the filter that is true for a random sample, independently of the request ID, which clients can set.

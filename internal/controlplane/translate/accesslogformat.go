@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // errAccessLog is the error of an invalid setting of the access log.
@@ -49,6 +50,9 @@ const (
 
 // checkFormat returns an error that names the flag if a format string is invalid.
 func checkFormat(flag, format string) error {
+	if !utf8.ValidString(format) {
+		return accessLogError(flag, fmt.Sprintf("%q is not valid UTF-8", format), "write it in UTF-8")
+	}
 	if len(format) > maxFormat {
 		return accessLogError(flag, fmt.Sprintf("the format string has %d bytes", len(format)),
 			fmt.Sprintf("use at most %d", maxFormat))

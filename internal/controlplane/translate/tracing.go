@@ -1,10 +1,15 @@
 package translate
 
 import (
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -62,9 +67,13 @@ func (t Tracing) Check() error {
 	if _, err := t.address(); err != nil {
 		return err
 	}
-	if t.isSecure() && t.CA == "" {
+	switch {
+	case t.isSecure() && t.CA == "":
 		return fmt.Errorf("%w: --tracing-ca-file: a collector with https needs the CA of its certificate: set the flag",
 			errTracing)
+	case t.isSecure() && !isCA(t.CA):
+		return fmt.Errorf("%w: --tracing-ca-file: a PEM block is missing, or is not a valid certificate: Envoy accepts "+
+			"certificates only", errTracing)
 	}
 	if !(t.Sampling >= 0 && t.Sampling <= 1) {
 		return fmt.Errorf("%w: --tracing-sampling: %v is not a ratio: use 0 to 1", errTracing, t.Sampling)
@@ -85,7 +94,7 @@ func (t Tracing) address() (*corev3.SocketAddress, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: --tracing-endpoint: %w: %s", errTracing, err, fix)
 	}
-	if at.Scheme != "http" && at.Scheme != "https" || at.Hostname() == "" || at.User != nil || at.RawQuery != "" ||
+	if at.Scheme != "http" && at.Scheme != "https" || !isHost(at.Hostname()) || at.User != nil || at.RawQuery != "" ||
 		at.Fragment != "" || at.Path != "" && at.Path != "/" {
 		return nil, fmt.Errorf("%w: --tracing-endpoint: %q is no address of a collector (OTLP over gRPC): %s",
 			errTracing, t.Endpoint, fix)
@@ -99,6 +108,29 @@ func (t Tracing) address() (*corev3.SocketAddress, error) {
 	return &corev3.SocketAddress{
 		Address: at.Hostname(), PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(port)},
 	}, nil
+}
+
+// hostPattern matches a DNS name, which may have underscores.
+const hostPattern = `^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?$`
+
+// isHost reports whether a text is a DNS name, or an IP address without a zone: Envoy has no other addresses.
+func isHost(name string) bool {
+	address, err := netip.ParseAddr(name)
+	return err == nil && address.Zone() == "" || regexp.MustCompile(hostPattern).MatchString(name)
+}
+
+// isCA reports whether a text contains certificates in PEM, and nothing else in PEM.
+func isCA(text string) bool {
+	rest, count := []byte(text), 0
+	for ; ; count++ {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return count > 0 && !strings.Contains(string(rest), "-----BEGIN")
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil || block.Type != "CERTIFICATE" {
+			return false
+		}
+	}
 }
 
 // apply makes a connection manager send spans.

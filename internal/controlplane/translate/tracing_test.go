@@ -1,20 +1,24 @@
 package translate_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
+	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
 // TestTracing: all listeners trace requests, and the collector is a cluster for which Envoy does not wait. Without an
 // endpoint there is neither.
 func TestTracing(t *testing.T) {
 	t.Parallel()
+	ca := string(kit.NewTLSSecret(t, "apps", "otel", 1, "otel.tracing").Data[corev1.TLSCertKey])
 	for name, test := range map[string]struct {
 		tracing translate.Tracing
 		address string
@@ -24,7 +28,8 @@ func TestTracing(t *testing.T) {
 		"off":          {tracing: translate.Tracing{Sampling: 1}},
 		"a host":       {translate.Tracing{Endpoint: "http://otel.tracing", Sampling: 0.25}, "otel.tracing", 4317, false},
 		"an address":   {translate.Tracing{Endpoint: "http://[2001:db8::1]:14317/"}, "2001:db8::1", 14317, false},
-		"with a CA":    {translate.Tracing{Endpoint: "https://otel.tracing:443", CA: "ca"}, "otel.tracing", 443, true},
+		"with a CA":    {translate.Tracing{Endpoint: "https://otel.tracing:443", CA: ca}, "otel.tracing", 443, true},
+		"TLS by IP":    {translate.Tracing{Endpoint: "https://10.0.0.7", CA: ca}, "10.0.0.7", 4317, true},
 		"without a CA": {translate.Tracing{Endpoint: "http://otel.tracing:1", CA: "ca"}, "otel.tracing", 1, false},
 	} {
 		options := holdOptions()
@@ -61,6 +66,8 @@ func TestTracing(t *testing.T) {
 // TestTracingErrors: an invalid setting is rejected with the flag and the fix.
 func TestTracingErrors(t *testing.T) {
 	t.Parallel()
+	secret := kit.NewTLSSecret(t, "apps", "otel", 1, "otel.tracing").Data
+	ca, key := string(secret[corev1.TLSCertKey]), string(secret[corev1.TLSPrivateKeyKey])
 	for name, test := range map[string]struct {
 		tracing translate.Tracing
 		want    string
@@ -70,6 +77,12 @@ func TestTracingErrors(t *testing.T) {
 		"a path of OTLP/HTTP": {translate.Tracing{Endpoint: "http://otel.tracing:4318/v1/traces"}, "OTLP over gRPC"},
 		"port 0":              {translate.Tracing{Endpoint: "http://otel.tracing:0"}, "1 to 65535"},
 		"https without a CA":  {translate.Tracing{Endpoint: "https://otel.tracing"}, "--tracing-ca-file"},
+		"a zone":              {translate.Tracing{Endpoint: "http://[fe80::1%25eth0]:4317"}, "--tracing-endpoint"},
+		"not a DNS name":      {translate.Tracing{Endpoint: "http://otel$:4317"}, "--tracing-endpoint"},
+		"not UTF-8":           {translate.Tracing{Endpoint: "http://otel%ff:4317"}, "--tracing-endpoint"},
+		"no ratio":            {translate.Tracing{Endpoint: "http://otel.tracing", Sampling: math.NaN()}, "use 0 to 1"},
+		"no certificate":      {translate.Tracing{Endpoint: "https://otel.tracing", CA: "ca"}, "--tracing-ca-file"},
+		"a key":               {translate.Tracing{Endpoint: "https://otel.tracing", CA: ca + key}, "--tracing-ca-file"},
 		"a percentage":        {translate.Tracing{Endpoint: "http://otel.tracing", Sampling: 50}, "use 0 to 1"},
 	} {
 		if err := test.tracing.Check(); err == nil || !strings.Contains(err.Error(), test.want) {

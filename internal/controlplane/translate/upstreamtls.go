@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"net/netip"
+
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	rawv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/raw_buffer/v3"
@@ -108,16 +110,18 @@ func interceptorTLS(ca, name string) (*corev3.TransportSocket, error) {
 	})
 }
 
-// collectorTLS returns the transport socket for a collector of traces with a DNS name, whose certificate must be signed
-// by one of the CAs in PEM.
+// collectorTLS returns the transport socket for a collector of traces with a DNS name or an IP address, whose certificate
+// must be signed by one of the CAs in PEM. An IP address is no server name (RFC 6066, section 3).
 func collectorTLS(ca, name string) (*corev3.TransportSocket, error) {
+	certificate, serverName := validation(model.UpstreamTLS{CA: ca, Name: name}), name
+	if _, err := netip.ParseAddr(name); err == nil {
+		certificate.MatchTypedSubjectAltNames[0].SanType, serverName = tlsv3.SubjectAltNameMatcher_IP_ADDRESS, ""
+	}
 	return tlsSocket(&tlsv3.UpstreamTlsContext{
-		Sni: name,
+		Sni: serverName,
 		CommonTlsContext: &tlsv3.CommonTlsContext{
-			AlpnProtocols: []string{"h2"},
-			ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{
-				ValidationContext: validation(model.UpstreamTLS{CA: ca, Name: name}),
-			},
+			AlpnProtocols:         []string{"h2"},
+			ValidationContextType: &tlsv3.CommonTlsContext_ValidationContext{ValidationContext: certificate},
 		},
 	})
 }
