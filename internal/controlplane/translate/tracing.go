@@ -72,7 +72,7 @@ func (t Tracing) Check() error {
 		return fmt.Errorf("%w: --tracing-ca-file: a collector with https needs the CA of its certificate: set the flag",
 			errTracing)
 	case t.isSecure() && !isCA(t.CA):
-		return fmt.Errorf("%w: --tracing-ca-file: a PEM block is missing, or is not a valid certificate: Envoy accepts "+
+		return fmt.Errorf("%w: --tracing-ca-file: no certificate, or a PEM block that is none: use a file with "+
 			"certificates only", errTracing)
 	}
 	if !(t.Sampling >= 0 && t.Sampling <= 1) {
