@@ -1,10 +1,13 @@
 package envoy_test
 
 import (
+	"errors"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
@@ -16,6 +19,7 @@ import (
 func TestEnvoyAcceptsTelemetry(t *testing.T) {
 	t.Parallel()
 	envoy := envoyproc.Binary(t)
+	ca := string(kit.NewTLSSecret(t, "apps", "otel", 1, "otel.tracing").Data[corev1.TLSCertKey])
 	every := "%" + strings.Join(translate.FormatCommands(), "% %") + "% "
 	for name, change := range map[string]func(*translate.Options){
 		"every command in text": func(o *translate.Options) { o.AccessLogSettings.Format = every + "100 %%" },
@@ -27,15 +31,27 @@ func TestEnvoyAcceptsTelemetry(t *testing.T) {
 			o.AccessLogSettings.Sampling = "0.0001"
 			o.AccessLogSettings.Filter = []string{"status>=100", "duration>=24h", "any-flag", "grpc-error", "flag=UH", "flag=UAEX"}
 		},
+		"every response flag": func(o *translate.Options) {
+			for _, flag := range strings.Fields("LH UH UT LR UR UF UC UO NR DI FI RL UAEX RLSE DC URX SI IH DPE UMSDR RFCF NFCF DT " +
+				"UPE NC OM DF DO DR UDO") {
+				o.AccessLogSettings.Filter = append(o.AccessLogSettings.Filter, "flag="+flag)
+			}
+		},
 		"traces": func(o *translate.Options) {
 			o.Tracing = translate.Tracing{Endpoint: "http://otel.tracing.svc.cluster.local", Sampling: 0.001}
+		},
+		"traces by TLS": func(o *translate.Options) {
+			o.Tracing = translate.Tracing{Endpoint: "https://otel.tracing.svc.cluster.local", CA: ca}
+		},
+		"traces by TLS to an IP address": func(o *translate.Options) {
+			o.Tracing = translate.Tracing{Endpoint: "https://[2001:db8::1]:4317", CA: ca}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			options := translate.DefaultOptions()
 			change(&options)
-			if err := options.AccessLogSettings.Check(); err != nil {
+			if err := errors.Join(options.AccessLogSettings.Check(), options.Tracing.Check()); err != nil {
 				t.Fatal(err)
 			}
 			config := kit.NewEnvoyConfig(t, translated(t, resolve.Inputs{}, options))

@@ -23,6 +23,10 @@ const (
 	routeAction, holdAction = "Route", "Hold"
 	// eventPeriod is the period in which an Event about requests is not repeated.
 	eventPeriod = 5 * time.Minute
+	// conditionBurst and conditionInterval limit the Events about the conditions of one object: conditionBurst at once,
+	// then one per conditionInterval. A Service that comes and goes changes a condition each time.
+	conditionBurst    = 25
+	conditionInterval = time.Minute
 	// eventQueue is the number of Events about requests that can wait to be written. Further ones are dropped until
 	// they occur again.
 	eventQueue = 256
@@ -47,6 +51,15 @@ func conditionEvent(
 	}
 	return newEvent(object, RequestEvent{Type: kind, Reason: current.Reason, Note: current.Message}, routeAction,
 		current.LastTransitionTime.Time, replica)
+}
+
+// permitsEvent reports whether an Event about a condition of the object may be created, and counts it if so.
+func (r *record) permitsEvent(now time.Time) bool {
+	if r.nextEvent.Add(-(conditionBurst - 1) * conditionInterval).After(now) {
+		return false
+	}
+	r.nextEvent = latest(r.nextEvent, now).Add(conditionInterval)
+	return true
 }
 
 // newEvent returns an Event about an object for an occurrence that began at since.

@@ -173,6 +173,31 @@ func TestPendingSecretIsNoEvent(t *testing.T) {
 	})
 }
 
+// TestFlappingConditionIsLimited: a problem that comes and goes every 5 seconds for an hour is at most 25 Events at once,
+// and one per minute then.
+func TestFlappingConditionIsLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := &collector{server: server{objects: map[string]*httpv1alpha1.HTTPScaledObject{"shop": shop()}}}
+		s := &fixture{
+			server: &client.server, reporter: newReporter(t, client, newProxies(), "a"),
+			listed: []*httpv1alpha1.HTTPScaledObject{shop()},
+		}
+		defer s.lead(t)()
+		began := time.Now()
+		for time.Since(began) < time.Hour {
+			s.report(problem(httpv1alpha1.ReasonServiceNotFound, "create it"))
+			time.Sleep(5 * time.Second)
+			s.report()
+			time.Sleep(5 * time.Second)
+		}
+		client.mu.Lock()
+		defer client.mu.Unlock()
+		if count := len(client.events); count < 80 || count > 86 {
+			t.Errorf("%d Events, want 25 and one for each minute", count)
+		}
+	})
+}
+
 // TestInvalidFleetEvent has a Service of proxies with an invalid setting. Two replicas give the Event the same name.
 func TestInvalidFleetEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -73,8 +73,9 @@ type record struct {
 	outdatedSince time.Time
 	// notBefore is the earliest time to repeat a failed write.
 	notBefore time.Time
-	// nextWrite is the theoretical arrival time of the GCRA that limits the writes to this object.
-	nextWrite time.Time
+	// nextWrite is the theoretical arrival time of the GCRA that limits the writes to this object, and nextEvent that of
+	// the one that limits the Events about its conditions.
+	nextWrite, nextEvent time.Time
 	// acks are the ACKs at the last plan, and incompleteSince is since when not every Ready proxy has acknowledged the
 	// object, zero if all have or if none can. They and turn are guarded by the lock of the leadership.
 	acks            Acks
@@ -200,7 +201,8 @@ func (l *leadership) reconcile(ctx context.Context, key model.Key) {
 	}
 	for _, kind := range eventConditions() {
 		previous, current := meta.FindStatusCondition(before, kind), meta.FindStatusCondition(status.Conditions, kind)
-		if event := conditionEvent(object.object, previous, current, l.Replica); event != nil {
+		event := conditionEvent(object.object, previous, current, l.Replica)
+		if event != nil && rec.permitsEvent(time.Now()) {
 			l.createEvent(ctx, event)
 		}
 	}
