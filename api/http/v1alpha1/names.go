@@ -147,7 +147,7 @@ const (
 
 // Reasons of ConditionAccepted.
 const (
-	// ReasonAccepted is the only reason with status True.
+	// ReasonAccepted means that the object is valid. It is the only reason with status True.
 	ReasonAccepted = "Accepted"
 	// ReasonInvalidWeightedBackends means that AnnotationWeightedBackends is invalid: syntax, size, aliases,
 	// duplicates, names or weights.
@@ -165,7 +165,8 @@ const (
 	// ReasonInvalidStaticResponses means that AnnotationStaticResponses or a ConfigMap that it names is invalid, or that
 	// its responses are too many or too large. The previous responses stay active.
 	ReasonInvalidStaticResponses = "InvalidStaticResponses"
-	// ReasonInvalidPlaceholderResponse means the same of AnnotationPlaceholderResponse.
+	// ReasonInvalidPlaceholderResponse means that AnnotationPlaceholderResponse or a ConfigMap that it names is invalid. The
+	// previous response stays active.
 	ReasonInvalidPlaceholderResponse = "InvalidPlaceholderResponse"
 	// ReasonInvalidSpec means that a field of the spec passes the schema but is invalid, such as an unparsable
 	// duration or a number that is too large.
@@ -243,8 +244,8 @@ const (
 	// ReasonWaitingPageNotFound means that the ConfigMap does not exist in the object's namespace, or lacks the
 	// label by which the interceptor finds it.
 	ReasonWaitingPageNotFound = "WaitingPageNotFound"
-	// ReasonInvalidWaitingPage means that the ConfigMap lacks the page, that the page is too large, or that
-	// another key is invalid.
+	// ReasonInvalidWaitingPage means that the ConfigMap lacks the page, has a page that is too large, or has another
+	// invalid key.
 	ReasonInvalidWaitingPage = "InvalidWaitingPage"
 )
 
@@ -273,7 +274,7 @@ const (
 
 // Reasons of ConditionTLSReady.
 const (
-	// ReasonTLSReady is the only reason with status True.
+	// ReasonTLSReady means that the proxies serve TLS for every host of the object. It is the only reason with status True.
 	ReasonTLSReady = "TLSReady"
 	// ReasonSecretPending means that the Secret has not been read yet. It is the only reason with status Unknown.
 	ReasonSecretPending = "SecretPending"
@@ -313,7 +314,7 @@ const (
 	// ReasonServing means that the route is published to the proxies. Of the reasons with status True, it is the one of
 	// objects with a route.
 	ReasonServing = "Serving"
-	// ReasonUnrouted means that the object has no route, by AnnotationRouting. The status is True.
+	// ReasonUnrouted means that the object has no route, by annotation http.kedify.io/routing. The status is True.
 	ReasonUnrouted = "Unrouted"
 	// ReasonNotAccepted means that ConditionAccepted is False; see that condition.
 	ReasonNotAccepted = "NotAccepted"

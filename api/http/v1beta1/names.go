@@ -15,10 +15,11 @@ const (
 
 // Reasons of conditions, in addition to those of package v1alpha1.
 const (
-	// ReasonNoRules is a reason of condition Accepted: spec.rules is empty, so that no request is routed to the object.
+	// ReasonNoRules means that spec.rules is empty, so that no request is routed to the object. It is a reason of
+	// condition Accepted.
 	ReasonNoRules = "NoRules"
-	// ReasonHTTPScaledObjectExists is a reason of condition Accepted: an HTTPScaledObject with the same namespace and name
-	// is served instead of the InterceptorRoute.
+	// ReasonHTTPScaledObjectExists means that an HTTPScaledObject with the same namespace and name is served instead of the
+	// InterceptorRoute. It is a reason of condition Accepted.
 	ReasonHTTPScaledObjectExists = "HTTPScaledObjectExists"
 	// ReasonFieldsSupported means that the object no longer uses unsupported fields. It is the only reason of
 	// ConditionFieldsSupported with status True.
