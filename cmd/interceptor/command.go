@@ -16,6 +16,7 @@ import (
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/holding"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/ingest"
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/envoysettings"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/translate"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/xds"
@@ -50,6 +51,7 @@ type settings struct {
 	podNamespace     string
 	maxObjects       int
 	maxHosts         int
+	maxHistograms    int
 
 	batchInterval    time.Duration
 	clusterGrace     time.Duration
@@ -238,6 +240,8 @@ func (s *settings) addServerFlags(flags *pflag.FlagSet) {
 		"`time` that proxies keep a backend after the last route to it is removed")
 	flags.IntVar(&s.maxStreams, "max-streams", xds.DefaultMaxStreams,
 		"maximum `number` of xDS streams, and of metric streams")
+	flags.IntVar(&s.maxHistograms, "max-response-histograms", sink.DefaultMaxHistograms,
+		"maximum `number` of backends with a histogram of response times in /metrics, those in a canary first; 0 for none")
 	flags.DurationVar(&s.shutdownDelay, "shutdown-delay", 3*time.Second,
 		"`time` to keep serving, unready, after SIGTERM")
 	flags.DurationVar(&s.shutdownDeadline, "shutdown-deadline", 15*time.Second,
@@ -270,6 +274,7 @@ func (s *settings) check() error {
 	for name, value := range map[string]int{
 		"max-objects-per-namespace": s.maxObjects,
 		"max-hosts-per-namespace":   s.maxHosts,
+		"max-response-histograms":   s.maxHistograms,
 	} {
 		if value < 0 {
 			return fmt.Errorf("%w: --%s: %d is negative: use 0 or more", errSetting, name, value)

@@ -29,7 +29,7 @@ func TestSettings(t *testing.T) {
 		limits:           holding.Limits{Object: 1000, Namespace: 4000, Proxy: 1500, Total: 10_000},
 
 		waitingPages: true, envoySettings: true,
-		podName: "pod-1", podNamespace: "keda", maxObjects: 1000, maxHosts: 5000,
+		podName: "pod-1", podNamespace: "keda", maxObjects: 1000, maxHosts: 5000, maxHistograms: 1000,
 		batchInterval: 10 * time.Millisecond, clusterGrace: 5 * time.Second, maxStreams: 2048,
 		shutdownDelay: 3 * time.Second, shutdownDeadline: 15 * time.Second,
 		logFormat: "json", logLevel: "info",
@@ -164,6 +164,10 @@ func TestInvalidSettings(t *testing.T) {
 		"a negative bound": {
 			args:        []string{"--max-hosts-per-namespace=-1"},
 			wantMessage: `--max-hosts-per-namespace: -1 is negative: use 0 or more`,
+		},
+		"a negative number of histograms": {
+			args:        []string{"--max-response-histograms=-1"},
+			wantMessage: `--max-response-histograms: -1 is negative: use 0 or more`,
 		},
 		"an unknown action": {
 			args:        []string{"--escaped-slashes=merge"},

@@ -165,8 +165,9 @@ func newReporter(
 func (p *process) addLoop(api clients, registry *prometheus.Registry, observer ingest.Observer) (err error) {
 	p.sink, err = sink.New(p.security.sink(sink.Options{
 		Replica: p.settings.podName, Now: time.Now, MaxStreams: p.settings.maxStreams, Hint: membershipHint,
-		Queued:     p.checks.Counts,
-		Registerer: registry, Logger: p.logger,
+		MaxHistograms: p.settings.maxHistograms,
+		Queued:        p.checks.Counts,
+		Registerer:    registry, Logger: p.logger,
 	}))
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ const (
 	FormatText = "text"
 )
 
-// maxScrapes is the number of requests for /metrics at the same time. A page of 10,000 objects takes 60 MB of memory. The
+// maxScrapes is the number of requests for /metrics at the same time. A page of 10,000 objects takes tens of megabytes. The
 // others get 503, and a reader that stalls ends with writeTimeout.
 const maxScrapes = 3
 

@@ -127,7 +127,8 @@ func startInterceptor(tb testing.TB, size size) *interceptor {
 	logger, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	discovery := xds.NewServer(xds.Options{Grace: xds.DefaultGrace})
 	sink, err := sink.New(sink.Options{
-		Replica: "interceptor-0", Now: time.Now, MaxStreams: 10, Registerer: registry, Logger: logger,
+		Replica: "interceptor-0", Now: time.Now, MaxStreams: 10, MaxHistograms: sink.DefaultMaxHistograms,
+		Registerer: registry, Logger: logger,
 	})
 	s.check(err)
 	reporting, err := status.New(status.Options{

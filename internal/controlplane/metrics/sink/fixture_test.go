@@ -61,6 +61,7 @@ func newTestSink(t *testing.T, change func(*sink.Options)) *testSink {
 	s := &testSink{t: t, registry: prometheus.NewRegistry(), clock: &clock{began: time.Now().Add(time.Hour)}}
 	options := sink.Options{
 		Replica: "a", Now: s.clock.now, Registerer: s.registry, Logger: slog.New(slog.DiscardHandler), Hint: "see the manual",
+		MaxHistograms: sink.DefaultMaxHistograms,
 	}
 	if change != nil {
 		change(&options)

@@ -18,8 +18,8 @@ type sinkMetrics struct {
 	failures                          *prometheus.CounterVec
 }
 
-// newMetrics registers the metrics of a sink, and those of backends.
-func newMetrics(registerer prometheus.Registerer, s *Sink) (*sinkMetrics, error) {
+// newMetrics registers the metrics of a sink, and those of backends. maxHistograms is as in Options.
+func newMetrics(registerer prometheus.Registerer, s *Sink, maxHistograms int) (*sinkMetrics, error) {
 	const namespace, subsystem = "kedify", "metric_sink"
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(
@@ -46,9 +46,13 @@ func newMetrics(registerer prometheus.Registerer, s *Sink) (*sinkMetrics, error)
 		defer s.mu.Unlock()
 		return float64(len(s.streams))
 	})
+	omitted := prometheus.NewGauge(prometheus.GaugeOpts{
+		Namespace: namespace, Subsystem: subsystem, Name: "omitted_histograms",
+		Help: "Backends with requests and without kedify_backend_response_seconds, because of --max-response-histograms.",
+	})
 	var err error
 	for _, collector := range []prometheus.Collector{
-		streams, m.messages, m.bytes, m.seen, m.used, m.idle, m.failures, newBackends(s),
+		streams, m.messages, m.bytes, m.seen, m.used, m.idle, m.failures, newBackends(s, maxHistograms, omitted),
 	} {
 		err = errors.Join(err, registerer.Register(collector))
 	}
@@ -67,17 +71,19 @@ func (m *sinkMetrics) message(length int64, seen, used int) {
 // disappear.
 type backends struct {
 	sink                    *Sink
+	histograms              histograms
+	omitted                 prometheus.Gauge
 	requests, errors, times *prometheus.Desc
 }
 
-// newBackends returns the collector.
-func newBackends(s *Sink) *backends {
+// newBackends returns the collector. maxHistograms is as in Options, and omitted counts the backends above it.
+func newBackends(s *Sink, maxHistograms int, omitted prometheus.Gauge) *backends {
 	// The Prometheus operator adds labels namespace and service, those of the scraped Pod.
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc("kedify_backend_"+name, help, []string{"object_namespace", "httpscaledobject", "backend"}, nil)
 	}
 	return &backends{
-		sink:     s,
+		sink: s, histograms: histograms{limit: maxHistograms}, omitted: omitted,
 		requests: desc("requests_total", "Requests to a backend, from the proxies that report to this replica."),
 		errors:   desc("errors_total", "Requests to a backend with a response status of 500 to 599."),
 		times:    desc("response_seconds", "Response times of a backend in seconds."),
@@ -89,29 +95,31 @@ func (b *backends) Describe(descriptions chan<- *prometheus.Desc) {
 	descriptions <- b.requests
 	descriptions <- b.errors
 	descriptions <- b.times
+	descriptions <- b.omitted.Desc()
+}
+
+// backend is a backend of an object. totals are nil before the first request to any backend of the object.
+type backend struct {
+	key     model.Key
+	service string
+	totals  *metrics.Totals
 }
 
 // Collect implements prometheus.Collector. Counters exist from the start, so that rates include the first request. The
-// histograms of an object's backends, with nineteen buckets each, exist after the first request to any of them.
+// histograms of an object's backends, with nineteen buckets each, exist after the first request to any of them, up to
+// the limit of all.
 func (b *backends) Collect(series chan<- prometheus.Metric) {
-	type backend struct {
-		key     model.Key
-		service string
-		totals  *metrics.Totals // nil before the first request to any backend of the object
-	}
-	var all []backend
-	b.sink.mu.Lock()
-	b.sink.meter.VisitBackends(func(key model.Key, service string, totals *metrics.Totals) {
-		all = append(all, backend{key, service, totals})
-	})
-	b.sink.mu.Unlock()
+	all, objects := b.read()
+	chosen, omitted := b.histograms.choose(objects)
+	b.omitted.Set(float64(omitted))
+	series <- b.omitted
 	var nothing metrics.Totals
 	for _, entry := range all {
 		labels := []string{entry.key.Namespace, entry.key.Name, entry.service}
 		totals := cmp.Or(entry.totals, &nothing)
 		series <- prometheus.MustNewConstMetric(b.requests, prometheus.CounterValue, totals.Requests, labels...)
 		series <- prometheus.MustNewConstMetric(b.errors, prometheus.CounterValue, totals.Errors, labels...)
-		if entry.totals == nil {
+		if _, isChosen := chosen[entry.key]; !isChosen || entry.totals == nil {
 			continue
 		}
 		buckets := make(map[float64]uint64, metrics.TimeBuckets)
@@ -122,4 +130,22 @@ func (b *backends) Collect(series chan<- prometheus.Metric) {
 			b.times, totals.Times.Count, totals.Times.Sum/millisecondsPerSecond, buckets, labels...,
 		)
 	}
+}
+
+// read returns the backends of all objects, and the objects with requests.
+func (b *backends) read() (all []backend, objects []active) {
+	b.sink.mu.Lock()
+	defer b.sink.mu.Unlock()
+	b.sink.meter.VisitBackends(func(key model.Key, service string, totals *metrics.Totals) {
+		all = append(all, backend{key, service, totals})
+		if totals == nil {
+			return
+		}
+		if last := len(objects) - 1; last >= 0 && objects[last].key == key {
+			objects[last].backends++ // The backends of an object are visited one after the other.
+		} else {
+			objects = append(objects, active{key, 1})
+		}
+	})
+	return all, objects
 }

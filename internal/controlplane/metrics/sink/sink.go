@@ -32,8 +32,8 @@ const (
 	DefaultMemberTimeout = time.Second
 )
 
-// Options are the settings of a Sink. All except MaxStreams, MaxExternal, MemberTimeout, Identify, ConnContext, Hint
-// and Queued are required.
+// Options are the settings of a Sink. All except MaxStreams, MaxExternal, MaxHistograms, MemberTimeout, Identify,
+// ConnContext, Hint and Queued are required.
 type Options struct {
 	// Replica is the name of this replica in its reports.
 	Replica string
@@ -58,6 +58,9 @@ type Options struct {
 	// Queued returns the queued requests at this replica, and a channel that is closed when an object gets its first
 	// one; nil for none.
 	Queued func() (map[model.Key]holding.Count, <-chan struct{})
+	// MaxHistograms limits the backends with a histogram of response times among the metrics; none have one if it is
+	// zero.
+	MaxHistograms int
 	// Registerer registers the metrics of the sink and of backends.
 	Registerer prometheus.Registerer
 	// Logger logs the start and end of streams.
@@ -112,7 +115,7 @@ func New(options Options) (*Sink, error) {
 	}
 	s.waiting = make(chan struct{}, s.maxStreams)
 	var err error
-	s.metrics, err = newMetrics(options.Registerer, s)
+	s.metrics, err = newMetrics(options.Registerer, s, options.MaxHistograms)
 	return s, err
 }
 
