@@ -44,7 +44,7 @@ func (l *Loop) publishIncremental(
 	if proxiesChanged {
 		l.proxies = l.mergeProxies(outcome.Proxies, isFirst)
 	}
-	if !l.quarantine.isEmpty() {
+	if l.quarantine.isFallback {
 		affected, failed = nil, errQuarantine
 	}
 	for _, fleet := range slices.Sorted(maps.Keys(affected)) {
@@ -64,10 +64,12 @@ func (l *Loop) resolveChanges(batch changes) (outcome resolve.Outcome, withCerti
 	if l.resolver == nil {
 		l.resolver = resolve.NewResolver(l.resolve, l.publishedRoutes())
 		change = l.fullChange()
+		l.certificates.ResetHosts()
+	}
+	if change.Frozen = l.quarantine.freeze(); l.quarantine.isFallback {
 		for key := range l.quarantine.objects {
 			delete(change.ScaledObjects, key)
 		}
-		l.certificates.ResetHosts()
 	}
 	outcome = l.resolver.Update(change)
 	return outcome, l.certificates.Update(outcome.Updates, batch.secrets)
@@ -128,6 +130,7 @@ func (l *Loop) publishFleet(fleet model.Fleet, update model.Update) error {
 func (l *Loop) reset() *resolve.Resolver {
 	resolver := l.resolver
 	l.resolver = nil
+	clear(l.quarantine.frozen)
 	for fleet := range l.fleets {
 		l.fleets[fleet] = nil
 	}

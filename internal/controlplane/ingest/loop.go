@@ -142,7 +142,7 @@ type Loop struct {
 	proxies map[model.Fleet][]model.Proxy
 	fleets  map[model.Fleet]translator
 	// quarantine are the objects whose current version fails.
-	quarantine quarantine
+	quarantine *quarantine
 	// envoySettings are the settings of Envoy from ConfigMaps.
 	envoySettings settingsState
 	// viewers are the served objects that name a ConfigMap with a waiting page, by ConfigMap. isOtherViewers is true if
@@ -294,6 +294,7 @@ func (l *Loop) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-l.changed:
+		case <-l.nextTry():
 		}
 		if !l.isSeeded() {
 			l.secrets.setWatched(ctx, l.referencedSecrets(), group.Go)
@@ -314,11 +315,18 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// pauseAfter returns the pause after a pass. With objects in quarantine each pass publishes all fleets, so there is no
-// maximum.
+// nextTry returns a channel that receives when an object in quarantine can be tried again, nil if there is none.
+func (l *Loop) nextTry() <-chan time.Time {
+	if next, exists := l.quarantine.nextTry(); exists && l.isSeeded() {
+		return time.After(time.Until(next))
+	}
+	return nil
+}
+
+// pauseAfter returns the pause after a pass. A pass that publishes all fleets because of a failure has no maximum.
 func (l *Loop) pauseAfter(pace *pace, started, ended time.Time) time.Duration {
 	pause := pace.pauseAfter(started, ended)
-	if !l.quarantine.isEmpty() {
+	if l.resolver == nil {
 		pause = max(pause, idleFactor*ended.Sub(started))
 	}
 	return pause
@@ -339,7 +347,7 @@ func (l *Loop) pass(ctx context.Context) {
 	l.takeCertificate(ctx)
 	changes := l.takeChanges()
 	var changed map[model.Key]Object
-	if l.resolver == nil || changes.affectsRouting {
+	if l.resolver == nil || changes.affectsRouting || l.quarantine.isDue() {
 		changed = l.publishChanges(ctx, changes)
 		l.metrics.passes.Inc()
 		l.metrics.passSeconds.Observe(time.Since(started).Seconds())

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
@@ -119,7 +120,7 @@ func (t *trackedObject) setProblems(all []model.Problem) {
 // publishChanges publishes the changes in all fleets and returns the objects with any change.
 func (l *Loop) publishChanges(ctx context.Context, batch changes) map[model.Key]Object {
 	isFirst := l.resolver == nil
-	if l.quarantine.release(batch); !l.quarantine.isEmpty() {
+	if l.quarantine.release(batch); l.quarantine.isFallback {
 		l.reset()
 	}
 	outcome, withCertificate, err := l.publishIncremental(batch)
@@ -129,9 +130,12 @@ func (l *Loop) publishChanges(ctx context.Context, batch changes) map[model.Key]
 	}
 	var changed map[model.Key]Object
 	if err != nil {
+		known := maps.Clone(l.quarantine.objects)
 		changed, err = l.publishBestEffort(ctx, batch)
+		l.quarantine.isFallback = len(known) > 0 && haveSameKeys(known, l.quarantine.objects)
 	} else {
 		changed = l.updateChanged(ctx, batch, outcome, withCertificate)
+		l.quarantine.forget()
 	}
 	if err != nil {
 		return changed
@@ -148,6 +152,11 @@ func (l *Loop) publishChanges(ctx context.Context, batch changes) map[model.Key]
 	return changed
 }
 
+// haveSameKeys reports whether two maps have the same keys.
+func haveSameKeys[K comparable, V any](one, other map[K]V) bool {
+	return maps.EqualFunc(one, other, func(V, V) bool { return true })
+}
+
 // updateChanged returns the changed objects after a pass without errors.
 func (l *Loop) updateChanged(
 	ctx context.Context, batch changes, outcome resolve.Outcome, withCertificate map[model.Key]struct{},
@@ -162,13 +171,14 @@ func (l *Loop) updateChanged(
 	}
 	return l.updateObjects(ctx, affectedObjects(batch, outcome, withCertificate), batch.scaledObjects, l.resolver,
 		func(key model.Key, tracked *trackedObject) (model.Config, error) {
-			if problems, isResolved := outcome.Problems[key]; isResolved {
+			failure := l.quarantine.objects[key]
+			if problems, isResolved := outcome.Problems[key]; isResolved && failure == nil {
 				tracked.setProblems(problems)
 			}
 			if config, isNew := updated[key]; isNew {
-				return config, nil // Reuse the Config of the translation to save a map.
+				return config, failure // Reuse the Config of the translation to save a map.
 			}
-			return l.resolver.Published(key), nil
+			return l.resolver.Published(key), failure
 		})
 }
 

@@ -12,18 +12,33 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/server"
 )
 
-// quarantineLogPause is the time between two log messages about the same failure of an object.
-const quarantineLogPause = time.Minute
+const (
+	// quarantineLogPause is the time between two log messages about the same failure of an object.
+	quarantineLogPause = time.Minute
+	// An object that fails for the first time is tried again after the next change. From the second failure on there is
+	// a pause before, which doubles from minQuarantinePause to maxQuarantinePause. After twice the last one without a
+	// failure it counts as the first one again. Each try that fails costs a publication of all fleets.
+	minQuarantinePause = time.Second
+	maxQuarantinePause = time.Minute
+)
 
 // errQuarantine means that objects are in quarantine, so that the fleets are published as a whole.
 var errQuarantine = errors.New("objects are in quarantine")
 
 // quarantine contains the objects whose current version fails, because of a bug, and their errors. They keep their last
 // good Routes, and are not tried again before something in their namespace changes: the objects themselves, or a
-// Service, an EndpointSlice, a Secret or settings that they refer to.
+// Service, an EndpointSlice, a Secret or settings that they refer to. An object that fails again has to wait in addition.
+//
+// The resolver freezes them, so that changes of other objects are published alone.
 type quarantine struct {
-	objects map[model.Key]error
-	logged  map[model.Key]loggedFailure
+	objects  map[model.Key]error
+	logged   map[model.Key]loggedFailure
+	failures map[model.Key]*failureCount
+	// frozen are the objects that the resolver has frozen.
+	frozen map[model.Key]struct{}
+	// isFallback is true if the objects fail even with their last good Routes, such as because of an endpoint. Then each
+	// pass publishes all fleets as far as possible.
+	isFallback bool
 }
 
 // loggedFailure is the last logged failure of an object.
@@ -32,15 +47,30 @@ type loggedFailure struct {
 	at   time.Time
 }
 
-func newQuarantine() quarantine {
-	return quarantine{objects: map[model.Key]error{}, logged: map[model.Key]loggedFailure{}}
+// failureCount counts the failures of an object.
+type failureCount struct {
+	count int
+	// last is the time of the last failure, and notBefore the earliest time of the next try.
+	last, notBefore time.Time
+	// isChanged is true if something has changed since the last failure.
+	isChanged bool
+}
+
+func newQuarantine() *quarantine {
+	return &quarantine{
+		objects: map[model.Key]error{}, logged: map[model.Key]loggedFailure{}, failures: map[model.Key]*failureCount{},
+		frozen: map[model.Key]struct{}{},
+	}
 }
 
 // isEmpty reports whether no object is in quarantine.
-func (q quarantine) isEmpty() bool { return len(q.objects) == 0 }
+func (q *quarantine) isEmpty() bool { return len(q.objects) == 0 }
 
-// release removes the objects to be tried again after changes.
-func (q quarantine) release(batch changes) {
+// release removes the objects to be tried again after changes, and deleted ones.
+func (q *quarantine) release(batch changes) {
+	if q.isEmpty() {
+		return
+	}
 	namespaces := map[string]struct{}{}
 	addNamespaces(namespaces, batch.routing.ScaledObjects)
 	addNamespaces(namespaces, batch.routing.Services)
@@ -49,11 +79,76 @@ func (q quarantine) release(batch changes) {
 	addNamespaces(namespaces, batch.routing.ConfigMaps)
 	addKeys(namespaces, batch.routing.EnvoySettings)
 	_, isAll := namespaces[""] // settings of all namespaces
+	now := time.Now()
 	for key := range q.objects {
-		if _, isChanged := namespaces[key.Namespace]; isChanged || isAll {
+		failure := q.failures[key]
+		_, isChanged := namespaces[key.Namespace]
+		failure.isChanged = failure.isChanged || isChanged || isAll
+		object, isUpdated := batch.routing.ScaledObjects[key]
+		isDeleted := isUpdated && object == nil
+		if isDeleted || failure.isChanged && !now.Before(failure.notBefore) {
 			delete(q.objects, key)
+			q.isFallback = false
 		}
 	}
+}
+
+// add adds an object with its failure.
+func (q *quarantine) add(key model.Key, err error) {
+	now, failure := time.Now(), q.failures[key]
+	if failure == nil || now.Sub(failure.last) > 2*maxQuarantinePause {
+		failure = &failureCount{}
+		q.failures[key] = failure
+	}
+	q.objects[key] = err
+	failure.count++
+	failure.last, failure.notBefore, failure.isChanged = now, now.Add(quarantinePause(failure.count)), false
+}
+
+// quarantinePause returns the pause after a number of failures.
+func quarantinePause(failures int) time.Duration {
+	if failures < 2 {
+		return 0
+	}
+	pause := minQuarantinePause
+	for i := 2; i < failures && pause < maxQuarantinePause; i++ {
+		pause *= 2
+	}
+	return min(pause, maxQuarantinePause)
+}
+
+// nextTry returns when the first changed object can be tried again, and false if there is none.
+func (q *quarantine) nextTry() (next time.Time, exists bool) {
+	for key := range q.objects {
+		failure := q.failures[key]
+		if failure.isChanged && (!exists || failure.notBefore.Before(next)) {
+			next, exists = failure.notBefore, true
+		}
+	}
+	return next, exists
+}
+
+// isDue reports whether a changed object can be tried again.
+func (q *quarantine) isDue() bool {
+	next, exists := q.nextTry()
+	return exists && !time.Now().Before(next)
+}
+
+// freeze returns the objects that the resolver has to freeze or to release. After reset these are all.
+func (q *quarantine) freeze() map[model.Key]bool {
+	changed := map[model.Key]bool{}
+	for key := range q.objects {
+		if _, isFrozen := q.frozen[key]; !isFrozen {
+			q.frozen[key], changed[key] = struct{}{}, true
+		}
+	}
+	for key := range q.frozen {
+		if q.objects[key] == nil {
+			delete(q.frozen, key)
+			changed[key] = false
+		}
+	}
+	return changed
 }
 
 // addNamespaces adds the namespaces of the keys of a map to a set.
@@ -64,7 +159,7 @@ func addNamespaces[V any](namespaces map[string]struct{}, from map[model.Key]V) 
 }
 
 // levelOf returns the level at which a failure of an object is logged: repetitions have level debug.
-func (q quarantine) levelOf(key model.Key, failure error) slog.Level {
+func (q *quarantine) levelOf(key model.Key, failure error) slog.Level {
 	now, last := time.Now(), q.logged[key]
 	if last.text == failure.Error() && now.Sub(last.at) < quarantineLogPause {
 		return slog.LevelDebug
@@ -73,18 +168,23 @@ func (q quarantine) levelOf(key model.Key, failure error) slog.Level {
 	return slog.LevelError
 }
 
-// forget forgets what was logged about objects that have left the quarantine.
-func (q quarantine) forget() {
+// forget forgets what was logged about objects that have left the quarantine, and failures that count no longer.
+func (q *quarantine) forget() {
 	for key := range q.logged {
 		if q.objects[key] == nil {
 			delete(q.logged, key)
+		}
+	}
+	for key, failure := range q.failures {
+		if q.objects[key] == nil && time.Since(failure.last) > 2*maxQuarantinePause {
+			delete(q.failures, key)
 		}
 	}
 }
 
 // addToQuarantine adds an object whose current version fails at a stage.
 func (l *Loop) addToQuarantine(ctx context.Context, stage string, key model.Key, failure error) {
-	l.quarantine.objects[key] = failure
+	l.quarantine.add(key, failure)
 	l.reportFailureAt(ctx, l.quarantine.levelOf(key, failure), stage, failure, "httpScaledObject", key)
 }
 

@@ -87,7 +87,7 @@ func TestReleaseBySecret(t *testing.T) {
 	t.Parallel()
 	for namespace, isReleased := range map[string]bool{"ns-bad": true, "ns-other": false} {
 		q := newQuarantine()
-		q.objects[keyIn("bad")] = errors.New("a bug")
+		q.add(keyIn("bad"), errors.New("a bug"))
 		q.release(changes{secrets: map[model.Key]*certificates.Secret{{Namespace: namespace, Name: "tls"}: nil}})
 		if q.isEmpty() != isReleased {
 			t.Errorf("a Secret of namespace %s: released: %v, want %v", namespace, q.isEmpty(), isReleased)

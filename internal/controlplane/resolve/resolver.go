@@ -19,6 +19,9 @@ type Change struct {
 	// ConfigMaps are the changed ConfigMaps with bodies of static responses. A nil value stands for one that is no longer
 	// named, or was not read yet.
 	ConfigMaps ConfigMaps
+	// Frozen are the objects that become frozen, or that no longer are (false). A frozen object keeps its published Routes
+	// and has no Problems of its own, whatever its versions request. The endpoints of its Services are the current ones.
+	Frozen map[model.Key]bool
 }
 
 // Outcome is the result of a Change.
@@ -38,7 +41,7 @@ type Outcome struct {
 }
 
 // Resolver implements Build for changing Inputs. After any sequence of Updates the sum of the Outcomes equals the
-// result of Build for the current Inputs. The published Config of these Inputs is the result before the last Update.
+// result of Build for the current Inputs, as long as no object is frozen. The published Config of these Inputs is the result before the last Update.
 // Like Build it is deterministic.
 //
 // The cost of an Update depends on the changed objects and on those that share a host or a Service with them. In the
@@ -145,6 +148,7 @@ func (r *Resolver) Update(change Change) Outcome {
 	u.applyServices(change.Services)
 	u.applySlices(change.EndpointSlices)
 	namespaces := u.applyConfigMaps(change.ConfigMaps)
+	u.applyFrozen(change.Frozen)
 	u.applyScaledObjects(change.ScaledObjects, namespaces)
 	u.applySettings(change.EnvoySettings)
 	for key := range u.dirty {

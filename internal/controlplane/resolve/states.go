@@ -15,6 +15,8 @@ type objectState struct {
 	published []model.Route
 	// configMaps are the ConfigMaps that the object names.
 	configMaps []model.Key
+	// isFrozen is as in Change.Frozen.
+	isFrozen bool
 }
 
 // desiredState is what an object requests, regardless of other objects.

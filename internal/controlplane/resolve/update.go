@@ -189,6 +189,9 @@ func (r *Resolver) resolve(state *objectState) desiredState {
 	if len(published) > 0 && published[0].UID != identity.uid {
 		published = nil // They belong to a deleted object of the same name.
 	}
+	if state.isFrozen {
+		return desiredState{resolvedObject: r.options.frozenObject(state.object, published)}
+	}
 	desired.resolvedObject = resolveObject(state.object,
 		objectOptions{
 			r.options, r.settings.forNamespace(identity.key.Namespace), r.configMaps, r.namespaces.isOverStatic(identity.key),
