@@ -140,6 +140,40 @@ func TestBusyFleetDelaysNoCanary(t *testing.T) {
 	}
 }
 
+// TestHangingWritesDelayNoOtherFleet has an API server that answers no write to a fleet, such as because of an admission
+// webhook. The objects of another fleet are written meanwhile, and those of the first one afterwards.
+func TestHangingWritesDelayNoOtherFleet(t *testing.T) {
+	for name, isCanary := range map[string]func(*httpv1alpha1.HTTPScaledObject){
+		"of objects without a canary": nil, "of canaries": splits,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newTenants(t, isCanary)
+				release := s.slowDown(t)
+				defer s.lead(t)()
+				s.observe(s.busy, true)
+				time.Sleep(time.Second)
+				calm := map[model.Key]ingest.Object{}
+				for i, change := range []func(*httpv1alpha1.HTTPScaledObject){nil, splits} {
+					key, object := s.object("calm", fmt.Sprint("calm-", i), change)
+					calm[key] = object
+				}
+				s.observe(calm, true)
+				time.Sleep(time.Second)
+				names := s.written()
+				if slices.Sort(names); !slices.Equal(names, []string{"calm-0", "calm-1"}) {
+					t.Errorf("%q were written while the other fleet hangs", names)
+				}
+				close(release)
+				time.Sleep(time.Minute)
+				if count := len(s.written()); count != busyObjects+2 {
+					t.Errorf("%d objects were written, want %d", count, busyObjects+2)
+				}
+			})
+		})
+	}
+}
+
 // TestBusyFleetDelaysNoOtherFleet changes the statuses of all objects of one fleet, and then that of an object of
 // another one. It is written next, not after all others.
 func TestBusyFleetDelaysNoOtherFleet(t *testing.T) {

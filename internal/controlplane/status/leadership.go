@@ -46,6 +46,7 @@ type leadership struct {
 	retries workqueue.TypedRateLimiter[model.Key]
 	// background contains the objects that wait for their turn: those that aren't in a canary and whose write is due.
 	background workqueue.TypedInterface[model.Key]
+	shares     *shares
 
 	mu      sync.Mutex // held by plan
 	records map[model.Key]*record
@@ -96,12 +97,13 @@ func (r *record) setAcks(acks Acks, isExpected bool, now time.Time) {
 
 // newLeadership returns a leadership with an empty queue.
 func newLeadership(w *writer) *leadership {
-	order := &canariesFirst{isCanary: func(key model.Key) bool {
+	isCanary := func(key model.Key) bool {
 		object, _ := w.find(key)
 		return object.isCanary()
-	}}
+	}
+	order := &canariesFirst{isCanary: isCanary}
 	return &leadership{
-		writer: w, records: map[model.Key]*record{},
+		writer: w, records: map[model.Key]*record{}, shares: newShares(parallelWrites, isCanary),
 		background: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[model.Key]{Queue: new(fairQueue)}),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[model.Key]{
 			Queue: workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[model.Key]{Queue: order}),
@@ -187,6 +189,7 @@ func (l *leadership) reconcile(ctx context.Context, key model.Key) {
 	if status == nil {
 		return
 	}
+	defer l.endWrite(key)
 	err := l.write(ctx, "status", func(ctx context.Context) error {
 		return l.Client.ApplyStatus(ctx, object.object,
 			*status)
@@ -209,6 +212,13 @@ func (l *leadership) reconcile(ctx context.Context, key model.Key) {
 	l.retries.Forget(key)
 	rec.markWritten(object.object, status)
 	l.finishWeight(key, object, status.DataPlane)
+}
+
+// endWrite ends the part of an object in the shares of its namespace, and queues the next object that waits for one.
+func (l *leadership) endWrite(key model.Key) {
+	if next, exists := l.shares.leave(key); exists {
+		l.queue.Add(next)
+	}
 }
 
 // retryLater queues an object again after a failed write, and returns for when.
@@ -251,6 +261,9 @@ func (l *leadership) plan(
 		rec.turn = awaitsTurn
 		l.background.Add(key)
 		return rec, nil
+	}
+	if !l.shares.enter(key) {
+		return rec, nil // It is queued again when another write of its namespace ends.
 	}
 	rec.turn = noTurn
 	rec.nextWrite = latest(rec.nextWrite, now).Add(writesInterval)
