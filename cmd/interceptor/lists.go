@@ -43,27 +43,52 @@ func listWatch(client rest.Interface, newObject func() object, resource, namespa
 	}
 }
 
-// ListWithContext implements cache.ListerWithContext.
+// listPage is the number of objects in one page of a list. A list of everything takes the API server a multiple of its
+// size in memory, for each replica that starts.
+const listPage = 500
+
+// ListWithContext implements cache.ListerWithContext. A list of the newest version has pages, which are all of one
+// version. A list that may have any version from a given one on has none: the API server answers it from its cache.
 func (s streamed) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	options.LabelSelector = s.labels
+	if options.ResourceVersion == "" {
+		options.Limit = listPage
+	}
+	list, trimmer := new(corev1.List), ingest.NewListTrimmer(s.maxBytes)
+	for {
+		page, err := s.readPage(ctx, options, func(read object) {
+			trimmer.Trim(read)
+			list.Items = append(list.Items, runtime.RawExtension{Object: read})
+		})
+		if err != nil {
+			return nil, err
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			list.ListMeta = page
+			return list, nil
+		}
+	}
+}
+
+// readPage requests one page of a list, and calls add for each object.
+func (s streamed) readPage(
+	ctx context.Context, options metav1.ListOptions, add func(object),
+) (page metav1.ListMeta, err error) {
 	body, err := s.client.Get().NamespaceIfScoped(s.namespace, s.namespace != "").Resource(s.resource).
 		VersionedParams(&options, metav1.ParameterCodec).SetHeader("Accept", runtime.ContentTypeJSON).Stream(ctx)
 	if err != nil {
-		return nil, err
+		return page, err
 	}
 	defer body.Close()
-	list, trimmer := new(corev1.List), ingest.NewListTrimmer(s.maxBytes)
-	list.ListMeta, err = kube.DecodePage(body, func(item []byte) error {
-		object := s.newObject()
-		if err := json.Unmarshal(item, object); err != nil {
+	return kube.DecodePage(body, func(item []byte) error {
+		read := s.newObject()
+		if err := json.Unmarshal(item, read); err != nil {
 			return err
 		}
-		if route, ok := object.(*httpv1beta1.InterceptorRoute); ok {
-			object = interceptorroute.Convert(route)
+		if route, ok := read.(*httpv1beta1.InterceptorRoute); ok {
+			read = interceptorroute.Convert(route)
 		}
-		trimmer.Trim(object)
-		list.Items = append(list.Items, runtime.RawExtension{Object: object})
+		add(read)
 		return nil
 	})
-	return list, err
 }

@@ -1,13 +1,16 @@
 package main
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -70,5 +73,63 @@ func TestStreamedLists(t *testing.T) {
 		if path += " application/json"; asked != path {
 			t.Errorf("%s was requested, want %s", asked, path)
 		}
+	}
+}
+
+// TestListsHavePages lists the newest version of objects on two pages. A list of any version from a given one on has no
+// pages, and an error of a page is that of the list.
+func TestListsHavePages(t *testing.T) {
+	t.Parallel()
+	const page = `{"metadata": {"resourceVersion": "7", "continue": "%s", "remainingItemCount": 1}, "items": [
+		{"metadata": {"name": "%s", "namespace": "team"}}]}`
+	var asked []string
+	isBroken := false
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RawQuery)
+		w.Header().Set("Content-Type", runtime.ContentTypeJSON)
+		switch next := r.URL.Query().Get("continue"); {
+		case next != "" && isBroken:
+			w.WriteHeader(http.StatusGone)
+		case next != "":
+			_, _ = fmt.Fprintf(w, page, "", "second")
+		case r.URL.Query().Has("limit"):
+			_, _ = fmt.Fprintf(w, page, "next", "first")
+		default:
+			_, _ = fmt.Fprintf(w, page, "", "all")
+		}
+	}))
+	defer server.Close()
+	api, err := newClients(kubeconfig(t, server.URL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := listWatch(api.core, func() object { return new(corev1.Service) }, "services", "", "")
+	list := func(version string) (names []string, err error) {
+		asked = nil
+		got, err := services.ListWithContext(t.Context(), metav1.ListOptions{ResourceVersion: version})
+		if err != nil {
+			return nil, err
+		}
+		read := got.(*corev1.List)
+		if read.ResourceVersion != "7" || read.Continue != "" {
+			t.Errorf("the list has %+v", read.ListMeta)
+		}
+		for _, item := range read.Items {
+			names = append(names, item.Object.(*corev1.Service).Name)
+		}
+		return names, nil
+	}
+	for version, want := range map[string]struct{ asked, names []string }{
+		"":  {[]string{"limit=500", "continue=next&limit=500"}, []string{"first", "second"}},
+		"3": {[]string{"resourceVersion=3"}, []string{"all"}},
+	} {
+		names, err := list(version)
+		if err != nil || !slices.Equal(names, want.names) || !slices.Equal(asked, want.asked) {
+			t.Errorf("version %q: %q, %q, %v; want %+v", version, asked, names, err, want)
+		}
+	}
+	isBroken = true
+	if _, err := list(""); !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+		t.Errorf("the error of the second page: %v", err)
 	}
 }

@@ -215,7 +215,7 @@ func (s *source) wrapError(err error) error {
 	}
 }
 
-// list requests a full list within listDeadline, without pages.
+// list requests a full list within listDeadline, without the reflector's pages. The source may have pages of its own.
 //
 // The reflector's first list accepts any version (0), which a lagging API server may answer from an old cache. A
 // restarted interceptor must not return to old weights, so list requests the newest version. Pages are disabled
