@@ -169,12 +169,21 @@ func changedFleets(before, now map[model.Fleet][]model.Proxy) map[model.Fleet]st
 	changed := map[model.Fleet]struct{}{}
 	for _, fleets := range []map[model.Fleet][]model.Proxy{before, now} {
 		for fleet := range fleets {
-			if !slices.EqualFunc(before[fleet], now[fleet], model.Proxy.Equal) {
+			if !areSameProxies(before[fleet], now[fleet]) {
 				changed[fleet] = struct{}{}
 			}
 		}
 	}
 	return changed
+}
+
+// areSameProxies reports whether two lists are equal. A pass has the same lists as the one before for all fleets without a
+// change, and there may be many.
+func areSameProxies(one, other []model.Proxy) bool {
+	if len(one) == len(other) && (len(one) == 0 || &one[0] == &other[0]) {
+		return true
+	}
+	return slices.EqualFunc(one, other, model.Proxy.Equal)
 }
 
 // find returns an object and the proxies of its fleet, zero values for an unknown object.

@@ -258,6 +258,32 @@ func BenchmarkApplyDelta(b *testing.B) {
 	}
 }
 
+// BenchmarkRemoveCluster measures the end of a canary among many resources: its cluster is removed.
+func BenchmarkRemoveCluster(b *testing.B) {
+	for _, n := range []int{10, 1000, 10_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			w, err := new(Snapshot).Replace(envoyresources.Applications(b, n))
+			if err != nil {
+				b.Fatal(err)
+			}
+			const canary = "canary"
+			if w, err = w.Apply(envoyresources.Resources{
+				resourcev3.ClusterType:  {canary: envoyresources.Cluster(canary, "1", clusterv3.Cluster_EDS)},
+				resourcev3.EndpointType: {canary: envoyresources.Endpoints(canary, "1")},
+			}, nil); err != nil {
+				b.Fatal(err)
+			}
+			removed := map[string][]string{resourcev3.ClusterType: {canary}, resourcev3.EndpointType: {canary}}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := w.Apply(nil, removed); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkStreamMemory measures the heap of one more proxy that has ACKed everything.
 func BenchmarkStreamMemory(b *testing.B) {
 	for _, n := range []int{1000, 10_000} {
