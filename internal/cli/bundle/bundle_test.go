@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -11,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -29,12 +32,22 @@ const (
 )
 
 // server is an API server whose objects and logs contain credentials. It fails the test for a request for Secrets.
-type server struct{ t *testing.T }
+type server struct {
+	t *testing.T
+	// bodies are further responses, by the end of the path.
+	bodies map[string]string
+}
 
 // RoundTrip implements http.RoundTripper.
 func (s server) RoundTrip(request *http.Request) (*http.Response, error) {
 	body, code := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`, http.StatusNotFound
-	switch path := request.URL.Path; {
+	path := request.URL.Path
+	for end, further := range s.bodies {
+		if strings.HasSuffix(path, end) {
+			return respond(request, http.StatusOK, further), nil
+		}
+	}
+	switch {
 	case strings.Contains(path, "secrets"):
 		s.t.Errorf("%s reads Secrets", path)
 	case strings.HasSuffix(path, "/log"):
@@ -50,17 +63,23 @@ func (s server) RoundTrip(request *http.Request) (*http.Response, error) {
 "env":[{"name":"DB_PASSWORD","value":"`+passwordText+`"},{"name":"LOG_LEVEL","value":"debug"},
 {"name":"REF","valueFrom":{"secretKeyRef":{"name":"kept-reference","key":"x"}}},{"name":"JWT","value":"`+jwtText+`"}]}]}}]}`, http.StatusOK
 	}
+	return respond(request, code, body), nil
+}
+
+// respond returns a response.
+func respond(request *http.Request, code int, body string) *http.Response {
 	return &http.Response{
 		StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Request: request,
 		Body: io.NopCloser(strings.NewReader(body)),
-	}, nil
+	}
 }
 
-// collector returns a Collector of the test's API server, and the facts about its interceptor.
-func collector(t *testing.T, limit int) (*bundle.Collector, *facts.Facts) {
+// collector returns a Collector of the test's API server, and the facts about its interceptor. The API server has
+// further responses, by the end of the path.
+func collector(t *testing.T, limit int, bodies map[string]string) (*bundle.Collector, *facts.Facts) {
 	t.Helper()
 	client := kube.NewClient(func() (*rest.Config, error) {
-		return &rest.Config{Host: "https://example.com", Transport: server{t}, QPS: -1}, nil
+		return &rest.Config{Host: "https://example.com", Transport: server{t, bodies}, QPS: -1}, nil
 	})
 	cluster := &facts.Facts{Interceptor: &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "keda", Name: "interceptor"},
@@ -99,7 +118,7 @@ func unpack(t *testing.T, archive []byte) map[string]string {
 // TestBundleHasNoCredentials: no file contains a credential, and what is none stays.
 func TestBundleHasNoCredentials(t *testing.T) {
 	t.Parallel()
-	c, cluster := collector(t, 1<<20)
+	c, cluster := collector(t, 1<<20, nil)
 	var archive bytes.Buffer
 	entries, err := c.Write(t.Context(), &archive, cluster)
 	if err != nil {
@@ -123,7 +142,7 @@ func TestBundleHasNoCredentials(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"doctor.txt", "objects/keda/pods.json", "logs/keda/one_interceptor.log", "metrics/keda/one.txt", "contents.json",
+		"doctor.txt", "objects/keda/pods.json", "logs/keda/one_interceptor.log", "metrics/keda/one_interceptor_2223.txt", "contents.json",
 	} {
 		if files[name] == "" {
 			t.Errorf("the bundle has no file %s: %+v", name, entries)
@@ -131,44 +150,145 @@ func TestBundleHasNoCredentials(t *testing.T) {
 	}
 }
 
-// TestBundleIsBounded: files beyond the maximum size are cut, with a note.
-func TestBundleIsBounded(t *testing.T) {
-	t.Parallel()
-	const limit = 100
-	c, cluster := collector(t, limit)
+// written returns the files of a bundle, and the entries that are printed.
+func written(t *testing.T, limit int, bodies map[string]string) (map[string]string, []bundle.Entry) {
+	t.Helper()
+	c, cluster := collector(t, limit, bodies)
 	var archive bytes.Buffer
 	entries, err := c.Write(t.Context(), &archive, cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
-	total, isCut := 0, false
-	for _, content := range unpack(t, archive.Bytes()) {
+	return unpack(t, archive.Bytes()), entries
+}
+
+// noteOf returns the note of a file.
+func noteOf(t *testing.T, entries []bundle.Entry, name string) string {
+	t.Helper()
+	for _, entry := range entries {
+		if entry.Name == name {
+			return entry.Note
+		}
+	}
+	t.Errorf("there is no file %s: %+v", name, entries)
+	return ""
+}
+
+// sizeOf returns the size of all files together.
+func sizeOf(files map[string]string) int {
+	total := 0
+	for _, content := range files {
 		total += len(content)
 	}
-	for _, entry := range entries {
-		isCut = isCut || strings.Contains(entry.Note, "maximum size")
-	}
-	if total > limit || !isCut {
-		t.Errorf("%d bytes, want at most %d: %+v", total, limit, entries)
+	return total
+}
+
+// TestBundleIsBounded: files beyond the maximum size are cut, with a note. The index is complete at any size.
+func TestBundleIsBounded(t *testing.T) {
+	t.Parallel()
+	log := map[string]string{"/log": strings.Repeat("a line\n", 1000)}
+	whole, _ := written(t, 1<<20, log)
+	size := sizeOf(whole) - len(whole["contents.json"])
+	for _, limit := range []int{size - 1, size - 3000, 100, 0} {
+		files, entries := written(t, limit, log)
+		if size := sizeOf(files) - len(files["contents.json"]); size != limit {
+			t.Errorf("%d bytes, want %d: %+v", size, limit, entries)
+		}
+		var index []bundle.Entry
+		if err := json.Unmarshal([]byte(files["contents.json"]), &index); err != nil {
+			t.Errorf("the index of a bundle of %d bytes: %v", limit, err)
+		}
+		isCut := false
+		for _, entry := range index {
+			isCut = isCut || strings.Contains(entry.Note, "maximum size")
+			if len(files[entry.Name]) != entry.Size {
+				t.Errorf("%s has %d bytes, want %d", entry.Name, len(files[entry.Name]), entry.Size)
+			}
+		}
+		if !isCut {
+			t.Errorf("a bundle of %d bytes is not cut: %+v", limit, index)
+		}
+		if diff := cmp.Diff(entries[:len(entries)-1], index); diff != "" {
+			t.Errorf("the index (-printed +index):\n%s", diff)
+		}
 	}
 }
 
-// TestPlan: a dry run lists the files that are written.
+// TestIncompleteFilesHaveANote: a list that continues, and a log that was cut, are not complete. The end of a log stays.
+func TestIncompleteFilesHaveANote(t *testing.T) {
+	t.Parallel()
+	short := strings.Repeat("old\n", 3000) + "new\n"
+	long := strings.Repeat(strings.Repeat("x", 1023)+"\n", 2000) + "new\n"
+	const pods = `{"metadata":{"continue":"next"},"items":[{"metadata":{"name":"one","namespace":"keda"},` +
+		`"spec":{"containers":[{"name":"interceptor"}]}}]}`
+	for _, test := range []struct {
+		path, body, file, note string
+	}{
+		{"/rollouts", `{"metadata":{"continue":"next","remainingItemCount":12},"items":[]}`, "objects/rollouts.json", "incomplete: only the first 500 of 512 objects"},
+		{"/rollouts", `{"metadata":{"continue":"next"},"items":[]}`, "objects/rollouts.json", "incomplete: only the first 500 objects"},
+		{"/rollouts", `{"metadata":{},"items":[]}`, "objects/rollouts.json", ""},
+		{"/pods", pods, "logs/keda/interceptor", "incomplete: only the first 500 objects"},
+		{"/pods", "[]", "logs/keda/interceptor", "not read: json: cannot unmarshal array into Go value of type v1.PodList"},
+		{"/log", short, "logs/keda/one_interceptor.log", "incomplete: only the last 3000 lines"},
+		{"/log", long, "logs/keda/one_interceptor.log", "incomplete: only the last 1047556 bytes"},
+		{"/log", strings.Repeat(long, 5), "logs/keda/one_interceptor.log", "incomplete: the last 3000 lines have more than 8388608 bytes, of which the newest are missing"},
+		{"/log", "new\n", "logs/keda/one_interceptor.log", ""},
+	} {
+		files, entries := written(t, 50<<20, map[string]string{test.path: test.body})
+		if got := noteOf(t, entries, test.file); got != test.note {
+			t.Errorf("%s: note %q, want %q", test.file, got, test.note)
+		}
+		if content := files[test.file]; test.path == "/log" && (!strings.HasSuffix(content, "\nnew\n") && content != "new\n" ||
+			len(content) > 1<<20) {
+			t.Errorf("%s has %d bytes and ends with %q", test.file, len(content), content[max(0, len(content)-20):])
+		}
+	}
+}
+
+// TestFilesHaveDifferentNames: two containers of a Pod have a port of the same name, and two components the same Pod.
+func TestFilesHaveDifferentNames(t *testing.T) {
+	t.Parallel()
+	c, cluster := collector(t, 1<<20, map[string]string{"/pods": `{"items":[{"metadata":{"name":"one","namespace":"keda"},
+"spec":{"containers":[{"name":"a","ports":[{"name":"metrics","containerPort":1},{"name":"http-metrics","containerPort":2}]},
+{"name":"b","ports":[{"name":"metrics","containerPort":3}]}]}}]}`})
+	cluster.Scaler = cluster.Interceptor
+	entries, err := c.Write(t.Context(), io.Discard, cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name, "logs/") || strings.HasPrefix(entry.Name, "metrics/") {
+			names = append(names, entry.Name)
+		}
+	}
+	want := []string{
+		"logs/keda/one_a.log", "metrics/keda/one_a_1.txt", "metrics/keda/one_a_2.txt", "logs/keda/one_b.log",
+		"metrics/keda/one_b_3.txt",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+// TestPlan: a dry run lists exactly the files that are written.
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	c, cluster := collector(t, 1<<20)
-	planned := map[string]bool{}
+	c, cluster := collector(t, 1<<20, nil)
+	cluster.Plugins = &corev1.ConfigMap{Data: map[string]string{"trafficRouterPlugins": ""}}
+	var planned, names []string
 	for _, entry := range c.Plan(t.Context(), cluster) {
-		planned[entry.Name] = true
+		planned = append(planned, entry.Name)
 	}
 	entries, err := c.Write(t.Context(), io.Discard, cluster)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		if !planned[entry.Name] && !strings.HasPrefix(entry.Name, "metrics/") && entry.Name != "contents.json" {
-			t.Errorf("%s is not planned", entry.Name)
-		}
+		names = append(names, entry.Name)
+	}
+	if diff := cmp.Diff(names, planned); diff != "" {
+		t.Errorf("files (-written +planned):\n%s", diff)
 	}
 	if len(planned) < 15 {
 		t.Errorf("planned only %v", planned)

@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,11 +23,8 @@ import (
 const (
 	// requestTimeout bounds one request.
 	requestTimeout = 20 * time.Second
-	// maxLog and maxLines bound the log of one container.
-	maxLog   = 1 << 20
-	maxLines = "3000"
-	// pageSize is the maximum number of objects of a kind.
-	pageSize = "500"
+	// pageSize is the maximum number of objects of a file.
+	pageSize = 500
 )
 
 // Options select what a bundle contains.
@@ -99,13 +94,16 @@ func (c *Collector) Plan(ctx context.Context, cluster *facts.Facts) []Entry {
 		all = append(all, Entry{Name: pluginsFile})
 	}
 	if c.options.HasLogs {
-		for _, pod := range c.pods(ctx, cluster) {
-			for _, container := range pod.Spec.Containers {
-				all = append(all, Entry{Name: logFile(&pod, container.Name)})
+		for _, of := range c.deployments(ctx, cluster) {
+			if of.err != nil {
+				all = append(all, Entry{Name: of.file, Note: noteOf(of.err)})
+			}
+			for _, item := range of.outputs() {
+				all = append(all, Entry{Name: item.file})
 			}
 		}
 	}
-	return all
+	return append(all, Entry{Name: indexFile})
 }
 
 // pluginsFile is the file with the controller's list of plugins.
@@ -121,16 +119,13 @@ func (c *Collector) reportNames() []string {
 	return names
 }
 
-// Write writes the bundle to out, and returns its files. What cannot be read is noted in the entry of its file.
+// Write writes the bundle to out, and returns its files. What cannot be read, or not completely, is noted in the entry
+// of its file.
 func (c *Collector) Write(ctx context.Context, out io.Writer, cluster *facts.Facts) ([]Entry, error) {
 	files := newArchive(out, c.options.Limit, c.options.Now)
 	var problem error
 	add := func(name string, content []byte, err error) {
-		note := ""
-		if err != nil {
-			note = "not read: " + err.Error()
-		}
-		problem = errors.Join(problem, files.add(name, content, note))
+		problem = errors.Join(problem, files.add(name, content, noteOf(err)))
 	}
 	for _, name := range c.reportNames() {
 		add(name, []byte(c.redact.text(string(c.options.Reports[name]))), nil)
@@ -147,11 +142,28 @@ func (c *Collector) Write(ctx context.Context, out io.Writer, cluster *facts.Fac
 		add(pluginsFile, text, err)
 	}
 	if c.options.HasLogs {
-		c.addLogs(ctx, cluster, add)
+		c.addOutputs(ctx, cluster, add)
 	}
-	index, err := json.MarshalIndent(files.entries, "", "  ")
-	add("contents.json", index, err)
-	return files.entries, errors.Join(problem, files.close(), ctx.Err())
+	err := files.close()
+	return files.entries, errors.Join(problem, err, ctx.Err())
+}
+
+// incompleteError is why a file has only a part of what it is for.
+type incompleteError string
+
+// Error implements error.
+func (e incompleteError) Error() string { return string(e) }
+
+// noteOf returns the note for an error of reading a file; it is empty for nil.
+func noteOf(err error) string {
+	var incomplete incompleteError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &incomplete):
+		return "incomplete: " + incomplete.Error()
+	}
+	return "not read: " + err.Error()
 }
 
 // collections returns the files of objects with their paths.
@@ -198,16 +210,40 @@ func (c *Collector) namespaces(cluster *facts.Facts, hasComponents bool) []strin
 	return all
 }
 
-// objects reads a collection without credentials. A collection that the cluster does not serve is empty.
+// objects reads a collection without credentials. A collection that the cluster does not serve is empty. If there are
+// more objects than a file has, it returns the first ones with an incompleteError.
 func (c *Collector) objects(ctx context.Context, path string) ([]byte, error) {
-	body, err := c.get(ctx, path, map[string]string{"limit": pageSize})
+	body, err := c.get(ctx, path, map[string]string{"limit": strconv.Itoa(pageSize)})
 	if apierrors.IsNotFound(err) {
 		return nil, errNotServed
 	}
 	if err != nil {
 		return nil, err
 	}
-	return c.redact.object(body)
+	content, err := c.redact.object(body)
+	if err != nil {
+		return nil, err
+	}
+	return content, completeness(body)
+}
+
+// completeness returns an incompleteError if a list has only the first objects of a collection. The API server reports
+// the number of the others if no selector is used (ListMeta.remainingItemCount).
+func completeness(list []byte) error {
+	var page struct {
+		Metadata metav1.ListMeta `json:"metadata"`
+	}
+	if err := json.Unmarshal(list, &page); err != nil {
+		return err
+	}
+	switch {
+	case page.Metadata.Continue == "":
+		return nil
+	case page.Metadata.RemainingItemCount == nil:
+		return incompleteError(fmt.Sprintf("only the first %d objects", pageSize))
+	}
+	return incompleteError(fmt.Sprintf("only the first %d of %d objects", pageSize,
+		pageSize+*page.Metadata.RemainingItemCount))
 }
 
 // errNotServed reports a kind that the cluster does not have.
@@ -229,51 +265,4 @@ func componentsOf(cluster *facts.Facts) []*appsv1.Deployment {
 		all = append(all, cluster.Proxies[namespace])
 	}
 	return slices.DeleteFunc(all, func(deployment *appsv1.Deployment) bool { return deployment == nil })
-}
-
-// logFile returns the name of the file with the log of a container.
-func logFile(pod *corev1.Pod, container string) string {
-	return "logs/" + pod.Namespace + "/" + pod.Name + "_" + container + ".log"
-}
-
-// pods returns the Pods of the components, by the selectors of their Deployments.
-func (c *Collector) pods(ctx context.Context, cluster *facts.Facts) []corev1.Pod {
-	var all []corev1.Pod
-	for _, deployment := range componentsOf(cluster) {
-		selector := metav1.FormatLabelSelector(deployment.Spec.Selector)
-		if deployment.Spec.Selector == nil || strings.HasPrefix(selector, "<") {
-			continue // It selects no Pod, or is invalid.
-		}
-		body, err := c.get(ctx, "api/v1/namespaces/"+deployment.Namespace+"/pods",
-			map[string]string{"limit": pageSize, "labelSelector": selector})
-		var list struct {
-			Items []corev1.Pod `json:"items"`
-		}
-		// objects/<namespace>/pods.json has the reason.
-		if err != nil || json.Unmarshal(body, &list) != nil {
-			continue
-		}
-		all = append(all, list.Items...)
-	}
-	return all
-}
-
-// addLogs adds the logs and the metrics of the components.
-func (c *Collector) addLogs(ctx context.Context, cluster *facts.Facts, add func(string, []byte, error)) {
-	for _, pod := range c.pods(ctx, cluster) {
-		base := "api/v1/namespaces/" + pod.Namespace + "/pods/" + pod.Name
-		for _, container := range pod.Spec.Containers {
-			text, err := c.get(ctx, base+"/log", map[string]string{
-				"container": container.Name, "tailLines": maxLines, "limitBytes": strconv.Itoa(maxLog), "timestamps": "true",
-			})
-			add(logFile(&pod, container.Name), []byte(c.redact.text(string(text))), err)
-			for _, port := range container.Ports {
-				if port.Name != "metrics" && port.Name != "http-metrics" {
-					continue
-				}
-				text, err := c.get(ctx, fmt.Sprintf("%s:%d/proxy/metrics", base, port.ContainerPort), nil)
-				add("metrics/"+pod.Namespace+"/"+url.PathEscape(pod.Name)+".txt", []byte(c.redact.text(string(text))), err)
-			}
-		}
-	}
 }

@@ -35,6 +35,8 @@ func newRedactor() *redactor {
 	}
 	return &redactor{name: regexp.MustCompile(secretNames), patterns: []pattern{
 		compile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\z)`, redacted),
+		// the rest of a key whose first lines were cut, with the timestamps of a log
+		compile(`(?m)(^(\S+ )?[A-Za-z0-9+/=]+\r?\n)*^(\S+ )?-----END [A-Z ]*PRIVATE KEY-----`, redacted),
 		compile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`, redacted), // JSON Web Tokens
 		compile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`, "$1 "+redacted),
 		compile(`([a-z][a-z0-9+.-]*://)[^/\s@"']+@`, "${1}"+redacted+"@"), // user:password@ or token@ of a URL

@@ -9,17 +9,18 @@ import (
 func TestRedactText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"redis://:hidden@redis:6379/0":            "redis://REDACTED@redis:6379/0",
-		"https://user:hidden@example.com/x":       "https://REDACTED@example.com/x",
-		"clone https://hidden@github.com/a/b":     "clone https://REDACTED@github.com/a/b",
-		"Authorization: Token hidden":             "Authorization: REDACTED",
-		"authorization=ApiKey hidden, more":       "authorization=REDACTED",
-		"Cookie: a=hidden; b=hidden\nnext":        "Cookie: REDACTED\nnext",
-		"Set-Cookie: session=hidden; Path=/":      "Set-Cookie: REDACTED",
-		"passphrase=hidden credential: hidden":    "passphrase=REDACTED credential: REDACTED",
-		"MYSQL_PWD=hidden":                        "MYSQL_PWD=REDACTED",
-		"Bearer hiddenhidden.":                    "Bearer REDACTED",
-		"GET http://shop.example.com/a?b=c 200 @": "GET http://shop.example.com/a?b=c 200 @",
+		"redis://:hidden@redis:6379/0":                                    "redis://REDACTED@redis:6379/0",
+		"https://user:hidden@example.com/x":                               "https://REDACTED@example.com/x",
+		"clone https://hidden@github.com/a/b":                             "clone https://REDACTED@github.com/a/b",
+		"Authorization: Token hidden":                                     "Authorization: REDACTED",
+		"authorization=ApiKey hidden, more":                               "authorization=REDACTED",
+		"Cookie: a=hidden; b=hidden\nnext":                                "Cookie: REDACTED\nnext",
+		"Set-Cookie: session=hidden; Path=/":                              "Set-Cookie: REDACTED",
+		"passphrase=hidden credential: hidden":                            "passphrase=REDACTED credential: REDACTED",
+		"MYSQL_PWD=hidden":                                                "MYSQL_PWD=REDACTED",
+		"a b c\nhidden\nT hidden=\nT -----END RSA PRIVATE KEY-----\nnext": "a b c\nREDACTED\nnext",
+		"Bearer hiddenhidden.":                                            "Bearer REDACTED",
+		"GET http://shop.example.com/a?b=c 200 @":                         "GET http://shop.example.com/a?b=c 200 @",
 	} {
 		if got := newRedactor().text(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
