@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -16,6 +17,7 @@ import (
 // newAdopt returns the command that prints the manifests for a Rollout without a router.
 func newAdopt(conn *connection) *cobra.Command {
 	var options outputFlags
+	var timeout time.Duration
 	command := &cobra.Command{
 		Use:   "adopt ROLLOUT",
 		Short: "Print the manifests that make a Rollout use router kedify/http",
@@ -30,7 +32,9 @@ changes nothing. Review the output, then apply it with server-side apply.`,
 		Args:              oneRollout,
 		ValidArgsFunction: conn.completeRollout,
 		RunE: func(command *cobra.Command, args []string) error {
-			proposal, err := propose(command.Context(), conn, args[0])
+			ctx, cancel := withTimeout(command.Context(), timeout)
+			defer cancel()
+			proposal, err := propose(ctx, conn, args[0])
 			if err != nil {
 				return err
 			}
@@ -41,13 +45,12 @@ changes nothing. Review the output, then apply it with server-side apply.`,
 		},
 	}
 	options.addFormat(command)
+	addTimeout(command.Flags(), &timeout, readTimeout, "maximum `time` for the command")
 	return command
 }
 
 // propose reads a Rollout and the related objects in its namespace, and returns the proposal.
 func propose(ctx context.Context, conn *connection, argument string) (adopt.Proposal, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
 	reader, name, _, err := conn.rolloutReader(ctx, argument)
 	if err != nil {
 		return adopt.Proposal{}, err

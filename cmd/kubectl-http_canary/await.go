@@ -8,19 +8,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts/gather"
-	"github.com/kedify/argo-rollouts-plugin/internal/cli/output"
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 )
 
 var (
 	// errWatchFor reports flags that exclude each other.
-	errWatchFor = errors.New("--watch and --for exclude each other")
+	errWatchFor = errors.New("--for excludes --watch and --sent")
 	// errGoal reports an invalid value of --for.
 	errGoal = errors.New("use ready, written, verified, verified=WEIGHT or promoted")
 	// errNotReached reports a condition that did not become True within the time limit.
@@ -124,15 +124,39 @@ func explainCondition(condition split.Condition) string {
 	return text
 }
 
-// watchSplit prints a line at each change of the traffic split until ctx ends.
-func watchSplit(ctx context.Context, out io.Writer, format output.Format, withCounts bool, reader *gather.Reader,
-	name types.NamespacedName,
+// errFirstLine reports that a watch has not printed its first line within the time limit.
+var errFirstLine = errors.New("the first reading has not finished in time: increase --timeout")
+
+// watchSplit prints a line at each change of the traffic split until ctx ends. It fails if the first reading does not
+// finish within the time limit.
+func (s *statusOptions) watchSplit(ctx context.Context, out io.Writer, reader *gather.Reader, name types.NamespacedName,
 ) error {
-	changes := newChangePrinter(out, format)
-	if withCounts {
-		return watchWithCounts(ctx, reader, name, changes.print)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := func() bool { return true }
+	if s.timeout > 0 {
+		stop = time.AfterFunc(s.timeout, func() { cancel(errFirstLine) }).Stop
+	}
+	changes := newChangePrinter(out, s.outputFlags)
+	notify := func(report split.Report) error {
+		stop()
+		return changes.print(report)
+	}
+	err := s.follow(ctx, reader, name, notify)
+	if errors.Is(context.Cause(ctx), errFirstLine) {
+		return fmt.Errorf("rollout %s: %w", name, errFirstLine)
+	}
+	return err
+}
+
+// follow calls notify with the traffic split at each change until ctx ends.
+func (s *statusOptions) follow(ctx context.Context, reader *gather.Reader, name types.NamespacedName,
+	notify func(split.Report) error,
+) error {
+	if s.withCount {
+		return watchWithCounts(ctx, reader, name, notify)
 	}
 	return reader.Watch(ctx, name, func(cluster *facts.Facts) error {
-		return changes.print(split.Of(cluster, &cluster.Rollouts[0]))
+		return notify(split.Of(cluster, &cluster.Rollouts[0]))
 	})
 }

@@ -77,7 +77,7 @@ The exit code is 3 if there are leftovers, and 0 if there are none.`,
 	command.Flags().BoolVar(&options.apply, "apply", false, "remove the leftovers")
 	command.Flags().BoolVar(&options.unowned, "unowned", false,
 		"with --apply, also remove weights without an owner annotation (may be user-set)")
-	addTimeout(command.Flags(), &options.timeout, time.Minute, "maximum `time` for reading the cluster")
+	addTimeout(command.Flags(), &options.timeout, 5*time.Minute, "maximum `time` for the command")
 	return command
 }
 
@@ -99,9 +99,9 @@ func (c *cleanupOptions) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	readCtx, cancel := withTimeout(ctx, c.timeout)
+	ctx, cancel := withTimeout(ctx, c.timeout)
 	defer cancel()
-	cluster, err := gather.New(client, namespace).ForCleanup(readCtx)
+	cluster, err := gather.New(client, namespace).ForCleanup(ctx)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,6 +19,7 @@ import (
 func newDashboard(conn *connection) *cobra.Command {
 	var port int
 	var noOpen bool
+	var timeout time.Duration
 	var interceptors string
 	command := &cobra.Command{
 		Use:   "dashboard [NAME]",
@@ -38,6 +40,7 @@ interceptor.`,
 			if err != nil {
 				return err
 			}
+			options.Timeout = timeout
 			if options.Local = port; !noOpen && isTerminal(os.Stdout) {
 				options.Open = func(address string) { openBrowser(command.Context(), address) }
 			}
@@ -48,6 +51,7 @@ interceptor.`,
 	command.Flags().BoolVar(&noOpen, "no-open", false, "do not open a browser")
 	command.Flags().StringVar(&interceptors, "interceptor-namespace", httpv1alpha1.DefaultInterceptorNamespace,
 		"`namespace` of the interceptor")
+	addTimeout(command.Flags(), &timeout, readTimeout, "maximum `time` until the page is open")
 	return command
 }
 

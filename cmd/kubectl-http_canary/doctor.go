@@ -27,6 +27,9 @@ var (
 	errFailOn = errors.New("must be error, warning or never")
 	// errCategory reports an invalid value of --category.
 	errCategory = errors.New("unknown category")
+	// errWaitNever reports flags of doctor that contradict each other.
+	errWaitNever = errors.New("--wait and --fail-on=never exclude each other: use --fail-on=error to wait until there " +
+		"is no error, or --fail-on=warning to wait until there is no finding")
 	// errExclusive reports flags of doctor that exclude each other.
 	errExclusive = errors.New("--filename, --pre and --wait exclude each other")
 )
@@ -61,7 +64,7 @@ doctor checks the applications of the namespace given by --namespace or by the c
 
 --pre checks whether a cluster is ready for an installation: its version, your permissions, Argo Rollouts and its
 plugin list, objects of other products, and KEDA. --filename checks manifests without a cluster, and names what they
-cannot show. --wait checks again until there is no error, for at most --timeout.
+cannot show. --wait checks again until there is no error, or no finding with --fail-on=warning, for at most --timeout.
 
 The exit code is 3 if there is an error, or a warning with --fail-on=warning, and 0 otherwise.`,
 		Example: `  # Check everything
@@ -91,7 +94,7 @@ func (d *doctorOptions) addOwnFlags(command *cobra.Command) {
 	flags := command.Flags()
 	addAllNamespaces(flags, &d.isAll)
 	flags.BoolVar(&d.pre, "pre", false, "check whether the cluster is ready for an installation")
-	flags.BoolVar(&d.wait, "wait", false, "check again until there is no error")
+	flags.BoolVar(&d.wait, "wait", false, "check again until the exit code is 0")
 	flags.BoolVarP(&d.quiet, "quiet", "q", false, "leave out checks that have passed")
 	flags.StringSliceVarP(&d.filenames, "filename", "f", nil,
 		"check manifests instead of a cluster: a `file`, a folder, or - for the input")
@@ -151,6 +154,9 @@ func (d *doctorOptions) run(ctx context.Context, in io.Reader, out io.Writer) er
 	if isOffline && (d.pre || d.wait) || d.pre && d.wait {
 		return usageError(errExclusive)
 	}
+	if d.wait && d.failOn == "never" {
+		return usageError(errWaitNever)
+	}
 	ctx, cancel := withTimeout(ctx, d.timeout)
 	defer cancel()
 	var report doctor.Report
@@ -196,7 +202,7 @@ func (d *doctorOptions) offline(in io.Reader, filter doctor.Filter) (doctor.Repo
 	return doctor.NewOfflineReport(cluster, filter), nil
 }
 
-// online checks the cluster: with --wait, until there is no error or the time is over.
+// online checks the cluster: with --wait, until no finding is as severe as --fail-on, or the time is over.
 func (d *doctorOptions) online(ctx context.Context, filter doctor.Filter) (doctor.Report, error) {
 	client, err := d.conn.client()
 	if err != nil {
@@ -216,7 +222,7 @@ func (d *doctorOptions) online(ctx context.Context, filter doctor.Filter) (docto
 			return report, fmt.Errorf("reading the cluster: not finished within %v: %w: increase --timeout", d.timeout,
 				ctx.Err())
 		}
-		if err != nil && (!d.wait || !kube.IsTransient(err)) {
+		if err != nil && (!d.wait || ctx.Err() != nil || !kube.IsTransient(err)) {
 			return report, err
 		}
 		if err == nil {

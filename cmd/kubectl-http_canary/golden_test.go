@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -109,7 +108,10 @@ func TestOffline(t *testing.T) {
 		{"doctor", "--suppress=Nothing"},
 		{"explain", "Nothing"},
 		{"explain", "a", "b"},
+		{"doctor", "--wait", "--fail-on=never"},
 		{"status", "shop", "--watch", "--for=ready"},
+		{"status", "shop", "--sent", "--for=ready"},
+		{"status", "shop", "--watch", "-o", "name"},
 		{"status", "shop", "--for=done"},
 		{"status", "shop", "--for=ready=20"},
 		{"list", "-w", "-o", "yaml"},
@@ -168,8 +170,8 @@ func TestStatusAndListAtEveryStep(t *testing.T) {
 		var status, list, line bytes.Buffer
 		for _, err := range []error{
 			split.PrintStatus(&status, output.Table, true, output.Style{}, &report),
-			split.PrintList(&list, output.Table, true, true, split.List(cluster), cluster.Now),
-			printLines(&line, report),
+			newListPrinter(&listOptions{outputFlags: outputFlags{format: output.Table}, isAll: true}, &list, &list).print(cluster),
+			printLines(&line, true, report),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -184,42 +186,15 @@ func TestStatusAndListAtEveryStep(t *testing.T) {
 	for _, format := range []output.Format{output.Wide, output.JSON, output.YAML, output.Name} {
 		var status, list bytes.Buffer
 		options := statusOptions{outputFlags: outputFlags{format: format}, show: &display{color: output.Never}}
-		lists := listOptions{outputFlags: outputFlags{format: format}, isAll: true}
+		lists := newListPrinter(&listOptions{outputFlags: outputFlags{format: format}, isAll: true}, &list, &list)
 		if err := options.print(&status, &report); err != nil {
 			t.Fatal(err)
 		}
-		if err := lists.print(&list, &list, cluster, nil, true); err != nil {
+		if err := lists.print(cluster); err != nil {
 			t.Fatal(err)
 		}
 		compareGolden(t, "status/format-"+string(format)+".txt", status.String())
 		compareGolden(t, "list/format-"+string(format)+".txt", list.String())
-	}
-}
-
-// TestListPrintsChanges: list --watch prints each canary once, and then those that have changed.
-func TestListPrintsChanges(t *testing.T) {
-	t.Parallel()
-	var out bytes.Buffer
-	options := listOptions{outputFlags: outputFlags{format: output.JSON}, isAll: true, watch: true}
-	shown := map[string]string{}
-	var weights []int64
-	for i, file := range []string{"1-before.yaml", "1-before.yaml", "3-verified.yaml", "5-aborted.yaml"} {
-		if err := options.print(&out, &out, readMoment(t, file), shown, i == 0); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for line := range strings.Lines(out.String()) {
-		var entry struct {
-			APIVersion, Kind string
-			Weight           int64
-		}
-		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Kind != "Canary" || entry.APIVersion == "" {
-			t.Errorf("line %q: %v", line, err)
-		}
-		weights = append(weights, entry.Weight)
-	}
-	if diff := cmp.Diff([]int64{0, 20, 0}, weights); diff != "" {
-		t.Errorf("weights (-want +got):\n%s", diff)
 	}
 }
 
@@ -257,6 +232,23 @@ func TestGoals(t *testing.T) {
 		}
 		if got := strings.Join(lost, " "); got != test.lost {
 			t.Errorf("--for=%s is lost at %q, want %q", test.goal, got, test.lost)
+		}
+	}
+}
+
+// TestARetriedCanaryIsNotLost: after `kubectl argo rollouts retry` the phase is that of the abort for a moment.
+func TestARetriedCanaryIsNotLost(t *testing.T) {
+	t.Parallel()
+	target, err := parseGoal("verified=20")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for isAborted, want := range map[bool]bool{true: true, false: false} {
+		cluster := readMoment(t, "5-aborted.yaml")
+		cluster.Rollouts[0].Status.Abort = isAborted
+		report := split.Of(cluster, &cluster.Rollouts[0])
+		if got := target.isLost(&report); got != want {
+			t.Errorf("aborted: %t: lost: %t; %+v", isAborted, got, report.Condition(split.Promoted))
 		}
 	}
 }

@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,8 @@ canary or not: its step, the ready endpoints of the stable and the canary Servic
 the data plane applies the weight, and how many Ready proxies have acknowledged it.
 
 With --watch it prints a line for each Rollout that has changed, until interrupted. It reads the cluster every
-` + listInterval.String() + `.`,
+` + listInterval.String() + `. The last line of a Rollout that was deleted, or no longer uses one of the routers, has the
+STATUS Removed; with --output json, the field removed.`,
 		Example: `  kubectl http-canary list
   kubectl http-canary list -A --watch
   kubectl http-canary list -A -o json`,
@@ -61,7 +63,7 @@ With --watch it prints a line for each Rollout that has changed, until interrupt
 // run lists canaries, once or until ctx ends.
 func (l *listOptions) run(ctx context.Context, out, problems io.Writer) error {
 	if l.watch && l.format == output.YAML {
-		return usageError(errWatchFormat)
+		return usageError(watchFormatError(l.format))
 	}
 	namespace, err := l.conn.scope(l.isAll)
 	if err != nil {
@@ -72,22 +74,21 @@ func (l *listOptions) run(ctx context.Context, out, problems io.Writer) error {
 		return err
 	}
 	reader := gather.New(client, namespace)
-	shown, isFirst := map[string]string{}, true
+	printer := newListPrinter(l, out, problems)
 	for {
 		cluster, err := l.read(ctx, reader)
 		switch {
-		case ctx.Err() != nil && !isFirst:
+		case ctx.Err() != nil && printer.isStarted:
 			return nil
-		case err != nil && (isFirst || !kube.IsTransient(err)):
+		case err != nil && (!printer.isStarted || !kube.IsTransient(err)):
 			return err
-		case err == nil:
-			if isFirst {
+		case err == nil && !(printer.isStarted && isIncomplete(cluster)):
+			if !printer.isStarted {
 				warnUnread(problems, cluster)
 			}
-			if err := l.print(out, problems, cluster, shown, isFirst); err != nil {
+			if err := printer.print(cluster); err != nil {
 				return err
 			}
-			isFirst = false
 		}
 		if !l.watch {
 			return nil
@@ -105,54 +106,27 @@ func (l *listOptions) read(ctx context.Context, reader *gather.Reader) (*facts.F
 
 // warnUnread names the resources that could not be read.
 func warnUnread(problems io.Writer, cluster *facts.Facts) {
-	for resource, err := range cluster.Unread {
+	for _, resource := range slices.Sorted(maps.Keys(cluster.Unread)) {
 		// The list is printed in any case.
-		_, _ = fmt.Fprintf(problems, "warning: %s cannot be read, so columns are incomplete: %v\n", resource, err)
+		_, _ = fmt.Fprintf(problems, "warning: %s cannot be read, so columns are incomplete: %v\n", resource,
+			cluster.Unread[resource])
 	}
+}
+
+// isIncomplete reports whether a resource could not be read because of a transient error. A watch skips such a reading:
+// its rows would show changes that have not happened.
+func isIncomplete(cluster *facts.Facts) bool {
+	for _, err := range cluster.Unread {
+		if kube.IsTransient(err) {
+			return true
+		}
+	}
+	return false
 }
 
 // canaryList is the JSON output of list.
 type canaryList struct {
 	Items []split.Entry `json:"items"`
-}
-
-// print prints all canaries or, if watching, those that differ from the previous call.
-func (l *listOptions) print(out, problems io.Writer, cluster *facts.Facts, shown map[string]string, isFirst bool,
-) error {
-	all := split.List(cluster)
-	if l.watch {
-		var changed []split.Entry
-		for _, entry := range all {
-			state, err := json.Marshal(entry)
-			if err != nil {
-				return err
-			}
-			key := entry.Namespace + "/" + entry.Name
-			if shown[key] != string(state) {
-				changed = append(changed, entry)
-			}
-			shown[key] = string(state)
-		}
-		all = changed
-	}
-	switch {
-	case l.watch && l.format == output.JSON:
-		for _, entry := range all {
-			if err := output.PrintLine(out, "Canary", entry); err != nil {
-				return err
-			}
-		}
-		return nil
-	case l.format.IsObject():
-		return output.Print(out, l.format, "CanaryList", canaryList{Items: all})
-	case len(all) == 0:
-		if isFirst {
-			_, err := fmt.Fprintf(problems, "No Rollout uses a router of this project%s.\n", l.where())
-			return err
-		}
-		return nil
-	}
-	return split.PrintList(out, l.format, !l.noHeaders && isFirst, l.isAll, all, cluster.Now)
 }
 
 // where describes the scope of the list.

@@ -16,7 +16,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/split"
 )
 
-// readTimeout bounds the reading of one Rollout.
+// readTimeout is the default time limit of commands that read one Rollout.
 const readTimeout = 30 * time.Second
 
 // newSplit returns the former command for the traffic split of one Rollout, which is a part of status now.
@@ -39,12 +39,13 @@ func newSplit(conn *connection, show *display) *cobra.Command {
 	command.Flags().BoolVarP(&options.watch, "watch", "w", false, "print a line at each change until interrupted")
 	command.Flags().BoolVar(&options.withCount, "sent", false,
 		"show the number of requests that each proxy has sent to each Service")
+	addTimeout(command.Flags(), &options.timeout, readTimeout, statusTimeoutUsage)
 	return command
 }
 
 // printLines prints the traffic split as lines, as split did.
 func (s *statusOptions) printLines(ctx context.Context, out io.Writer, argument string) error {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := withTimeout(ctx, s.timeout)
 	defer cancel()
 	reader, name, unreferenced, err := s.conn.rolloutReader(ctx, argument)
 	if err != nil {
@@ -61,25 +62,26 @@ func (s *statusOptions) printLines(ctx context.Context, out io.Writer, argument 
 	if err != nil {
 		return err
 	}
-	return printLines(out, report)
+	return printLines(out, !s.noHeaders, report)
 }
 
 // changePrinter prints the changes of the traffic split of one Rollout.
 type changePrinter struct {
+	outputFlags
+
 	out     io.Writer
-	format  output.Format
 	now     func() time.Time
 	lines   map[string]string    // the last line of each object
 	counts  map[string][]int64   // the last request counts of each proxy and object
 	times   map[string]time.Time // the time of the line with these counts
 	last    split.Report
-	started bool
+	started bool // a line was printed
 }
 
 // newChangePrinter returns a changePrinter that writes to out.
-func newChangePrinter(out io.Writer, format output.Format) *changePrinter {
+func newChangePrinter(out io.Writer, flags outputFlags) *changePrinter {
 	return &changePrinter{
-		out: out, format: format, now: time.Now, lines: map[string]string{},
+		outputFlags: flags, out: out, now: time.Now, lines: map[string]string{},
 		counts: map[string][]int64{}, times: map[string]time.Time{},
 	}
 }
@@ -94,10 +96,6 @@ func (c *changePrinter) print(report split.Report) error {
 		return output.PrintLine(c.out, "CanaryStatus", report)
 	}
 	var text strings.Builder
-	if !c.started {
-		c.started = true
-		text.WriteString("TIME      " + heading + "\n")
-	}
 	now := c.now()
 	all := splitLines(report)
 	for i, object := range report.Objects {
@@ -112,7 +110,15 @@ func (c *changePrinter) print(report split.Report) error {
 			}
 		}
 	}
-	_, err := io.WriteString(c.out, text.String())
+	if text.Len() == 0 {
+		return nil
+	}
+	header := ""
+	if !c.started && !c.noHeaders {
+		header = "TIME      " + heading + "\n"
+	}
+	c.started = true
+	_, err := io.WriteString(c.out, header+text.String())
 	return err
 }
 
@@ -165,10 +171,12 @@ func splitLines(report split.Report) []string {
 	return all
 }
 
-// printLines prints the header and the lines of a report.
-func printLines(out io.Writer, report split.Report) error {
+// printLines prints the lines of a report.
+func printLines(out io.Writer, hasHeaders bool, report split.Report) error {
 	var text strings.Builder
-	text.WriteString(heading + "\n")
+	if hasHeaders {
+		text.WriteString(heading + "\n")
+	}
 	for i, line := range splitLines(report) {
 		text.WriteString(line + "\n")
 		for _, counts := range report.Objects[i].Sent {

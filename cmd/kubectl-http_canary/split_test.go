@@ -31,7 +31,7 @@ func reportWith(counts split.ProxyRequests) split.Report {
 func TestRequestCountLines(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	changes, now := newChangePrinter(&out, output.Table), time.Now()
+	changes, now := newChangePrinter(&out, outputFlags{format: output.Table}), time.Now()
 	changes.now = func() time.Time { return now }
 	for _, step := range []struct {
 		after time.Duration

@@ -17,7 +17,12 @@ import (
 )
 
 // errWatchFormat reports a format that cannot be watched.
-var errWatchFormat = errors.New("--watch does not support --output=yaml: use --output=json")
+var errWatchFormat = errors.New("use --output=json")
+
+// watchFormatError returns the error for a format that cannot be watched.
+func watchFormatError(format output.Format) error {
+	return fmt.Errorf("--watch does not support --output=%s: %w", format, errWatchFormat)
+}
 
 // statusOptions are the flags of status.
 type statusOptions struct {
@@ -60,9 +65,12 @@ func newStatus(conn *connection, show *display) *cobra.Command {
 		"ready", "written", "verified",
 		"promoted",
 	}, cobra.ShellCompDirectiveNoFileComp))
-	addTimeout(flags, &options.timeout, 5*time.Minute, "maximum `time` for the command, except with --watch")
+	addTimeout(flags, &options.timeout, 5*time.Minute, statusTimeoutUsage)
 	return command
 }
+
+// statusTimeoutUsage is the usage of --timeout.
+const statusTimeoutUsage = "maximum `time` for the command or, with --watch, until its first line"
 
 // statusHelp returns the help of status.
 func statusHelp() string {
@@ -71,7 +79,7 @@ controller, as written to each routing object, and whether the data plane applie
 httpscaledobject/NAME selects the Rollout that references the object.
 
 Conditions:
-  Ready     nothing about the configuration or the data plane prevents the canary
+  Ready     nothing about the configuration or the data plane prevents the canary, which is not aborted or degraded
   Written   every routing object has the desired weights
   Verified  Written, and the data plane applies them. For ` + facts.HTTPRouter + `, every Ready proxy has acknowledged
             them; for ` + facts.GatewayRouter + `, the route's Accepted and ResolvedRefs are True
@@ -94,10 +102,10 @@ func oneRollout(command *cobra.Command, args []string) error {
 
 // run shows, watches or awaits the state of a canary.
 func (s *statusOptions) run(ctx context.Context, out io.Writer, argument string) error {
-	if s.watch && s.format == output.YAML {
-		return usageError(errWatchFormat)
+	if s.watch && (s.format == output.YAML || s.format == output.Name) {
+		return usageError(watchFormatError(s.format))
 	}
-	if s.watch && s.goal != "" {
+	if s.goal != "" && (s.watch || s.withCount) {
 		return usageError(errWatchFor)
 	}
 	goal, err := parseGoal(s.goal)
@@ -116,7 +124,7 @@ func (s *statusOptions) run(ctx context.Context, out io.Writer, argument string)
 	case goal != nil:
 		return s.await(bounded, out, reader, name, goal)
 	case s.watch:
-		return watchSplit(ctx, out, s.format, s.withCount, reader, name)
+		return s.watchSplit(ctx, out, reader, name)
 	}
 	cluster, err := reader.Rollout(bounded, name)
 	if err != nil {

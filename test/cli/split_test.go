@@ -143,7 +143,7 @@ func TestStatusWatchesAWeight(t *testing.T) {
 		{slice, `endpoints: []`, "Paused 50/50 1/1 no 2/2 2/0 HTTPScaledObject shop/shop"},
 		{
 			objectPath("shop", "shop"), `metadata: {annotations: {http.kedify.io/weighted-backends: null}}`,
-			"Paused 50/50 1/0 no 2/2 2/0 HTTPScaledObject shop/shop",
+			"Paused 50/50 100/0 no 2/2 2/0 HTTPScaledObject shop/shop",
 		},
 	} {
 		if step.path != "" {

@@ -34,6 +34,8 @@ var (
 	ErrNoPod = errors.New("no interceptor is Ready: check the Deployment keda-add-ons-http-interceptor")
 	// ErrNoObject means that the object to show does not exist.
 	ErrNoObject = errors.New("no HTTPScaledObject or InterceptorRoute has this name or scales a Rollout of this name")
+	// ErrTimeout means that the page was not open within Options.Timeout.
+	ErrTimeout = errors.New("the live page is not open in time: increase --timeout")
 	// ErrNoPage means that the interceptor does not serve the page.
 	ErrNoPage = errors.New("the interceptor does not serve the live page: check its flag --dashboard-address and its version")
 )
@@ -47,6 +49,8 @@ type Options struct {
 	Forward func(ctx context.Context, pod string, local int, ready func(local int)) error
 	// Local is the local port, 0 for a free one.
 	Local int
+	// Timeout limits the time until the page is open, 0 for no limit.
+	Timeout time.Duration
 	// Namespace limits the overview, "" for all. Name is the object or Rollout to show, "" for the overview.
 	Namespace, Name string
 	// Open opens an address in a browser; nil to open none. It is called once.
@@ -107,15 +111,22 @@ func Run(ctx context.Context, options Options) error {
 
 // connect forwards the port until the connection is lost. isOpen becomes true when the page has answered.
 func connect(ctx context.Context, options *Options, isOpen *bool) error {
-	pods, err := options.Pods(ctx)
-	if err != nil {
-		return err
-	}
-	if len(pods) == 0 {
-		return ErrNoPod
-	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	stop := func() bool { return true }
+	if options.Timeout > 0 && !*isOpen {
+		stop = time.AfterFunc(options.Timeout, func() { cancel(ErrTimeout) }).Stop
+		defer stop()
+	}
+	pods, err := options.Pods(ctx)
+	switch {
+	case errors.Is(context.Cause(ctx), ErrTimeout):
+		return ErrTimeout
+	case err != nil:
+		return err
+	case len(pods) == 0:
+		return ErrNoPod
+	}
 	err = options.Forward(ctx, pods[0], options.Local, func(local int) {
 		options.Local = local // The address stays the same after another connection.
 		if *isOpen {
@@ -128,6 +139,7 @@ func connect(ctx context.Context, options *Options, isOpen *bool) error {
 			return
 		}
 		*isOpen = true
+		stop()
 		fmt.Fprintf(options.Out, "%s\n", address)
 		fmt.Fprintf(options.Log, "forwarding to Pod %s until you press Ctrl+C\n", pods[0])
 		if options.Open != nil {

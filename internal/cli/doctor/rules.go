@@ -134,8 +134,13 @@ func applicationRules() []rule {
 				if !applies {
 					return noRollout, false
 				}
-				return count(len(rolloutsUsing(cluster, facts.HTTPRouter)), "Rollout") + " with " + facts.HTTPRouter + ", " +
-					count(len(rolloutsUsing(cluster, facts.GatewayRouter)), "Rollout") + " with " + facts.GatewayRouter, true
+				var used []string
+				for _, router := range []string{facts.HTTPRouter, facts.GatewayRouter} {
+					if n := len(rolloutsUsing(cluster, router)); n > 0 {
+						used = append(used, count(n, "Rollout")+" with "+router)
+					}
+				}
+				return strings.Join(used, ", "), true
 			},
 		},
 		{

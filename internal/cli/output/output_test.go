@@ -61,6 +61,24 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestTablesLineUp: the rows of a watch have the columns of the rows before, unless a cell is longer than all of them.
+func TestTablesLineUp(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	var widths output.Widths
+	for i, name := range []string{"shop", "a-longer-näme", "web", ""} {
+		table := output.Rows{Columns: output.Columns("NAME", "AGE"), Widths: &widths}
+		table.Add(name, "5m")
+		if err := table.Print(&out, output.Table, i == 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := "NAME   AGE\nshop   5m\na-longer-näme   5m\nweb             5m\n-               5m\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestVersionedObjects(t *testing.T) {
 	t.Parallel()
 	type object struct {

@@ -168,7 +168,9 @@ func promoted(r *facts.Rollout) Condition {
 	case !isObserved(r): // an abort may be that of the previous generation
 		return refuse("NotObserved", "the controller has not processed the newest generation of the Rollout")
 	case status.Abort:
-		return refuse("Aborted", "the canary was aborted: "+status.Message)
+		return refuse("Aborted", status.Message)
+	case isRetried(&status):
+		return refuse("NotObserved", "the controller has not processed the retry of the aborted canary")
 	case status.Phase == v1alpha1.RolloutPhaseHealthy && status.StableRS == status.CurrentPodHash:
 		return Condition{Type: Promoted, Status: metav1.ConditionTrue, Reason: "Healthy"}
 	case status.Phase == "":
@@ -176,6 +178,16 @@ func promoted(r *facts.Rollout) Condition {
 	}
 	return refuse(string(status.Phase), status.Message)
 }
+
+// isRetried reports whether a canary was aborted and is to be retried, which changes only status.abort at first: the
+// controller then changes the phase.
+func isRetried(status *v1alpha1.RolloutStatus) bool {
+	return !status.Abort && status.Phase == v1alpha1.RolloutPhaseDegraded &&
+		strings.HasPrefix(status.Message, abortedPrefix)
+}
+
+// abortedPrefix begins the message of an aborted Rollout (argo-rollouts, utils/rollout, GetRolloutPhase).
+const abortedPrefix = "RolloutAborted"
 
 // isObserved reports whether the status of a Rollout belongs to its current generation.
 func isObserved(r *facts.Rollout) bool {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/facts"
@@ -38,6 +39,22 @@ type Entry struct {
 	Objects []string `json:"objects"`
 	// Created is the time at which the Rollout was created.
 	Created metav1.Time `json:"created"`
+	// Removed is true in the last line of a watch about a Rollout: it was deleted, or no longer uses a router of this
+	// project. The other fields are those before.
+	Removed bool `json:"removed,omitempty"`
+}
+
+// Key returns the namespace and the name of the Rollout.
+func (e *Entry) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
+}
+
+// status returns the text of column STATUS.
+func (e *Entry) status() string {
+	if e.Removed {
+		return "Removed"
+	}
+	return e.Phase
 }
 
 // List returns the Rollouts that use a router of this project, sorted by namespace and name.
@@ -49,10 +66,15 @@ func List(cluster *facts.Facts) []Entry {
 			all = append(all, canaryOf(cluster, r))
 		}
 	}
+	Sort(all)
+	return all
+}
+
+// Sort sorts entries by namespace and name.
+func Sort(all []Entry) {
 	slices.SortFunc(all, func(a, b Entry) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
-	return all
 }
 
 // canaryOf returns the entry of a Rollout.

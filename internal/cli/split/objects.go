@@ -40,7 +40,7 @@ func httpScaledObject(live *httpv1alpha1.HTTPScaledObject, services []Service) O
 	object := Object{Name: objectName(facts.KindOf(live), live.Namespace, live.Name), Applied: Unknown}
 	text := live.Annotations[httpv1alpha1.AnnotationWeightedBackends]
 	if text == "" {
-		object.setWeights(services, []string{live.Spec.ScaleTargetRef.Service}, []int64{1})
+		object.setWeights(services, []string{live.Spec.ScaleTargetRef.Service}, []int64{100})
 	} else if backends, err := split.Parse(text); err != nil {
 		object.Problem = err.Error()
 	} else {

@@ -10,39 +10,55 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/cli/output"
 )
 
-// PrintList prints canaries as a table: in format Wide with their Services and objects, in format Name as
-// resource/name. now is the time for the column AGE.
-func PrintList(out io.Writer, format output.Format, hasHeaders, hasNamespaces bool, all []Entry, now time.Time) error {
-	if format == output.Name {
+// ListTable is how a list of canaries is printed.
+type ListTable struct {
+	// Format is Table; Wide, with the Services and the objects; or Name, as resource/name.
+	Format output.Format
+	// HasHeaders is true to print headers, HasNamespaces to print the column NAMESPACE.
+	HasHeaders, HasNamespaces bool
+	// Now is the time for the column AGE.
+	Now time.Time
+	// Widths are those of the rows before, see output.Rows.
+	Widths *output.Widths
+}
+
+// Print prints canaries.
+func (l *ListTable) Print(out io.Writer, all []Entry) error {
+	if l.Format == output.Name {
 		var text strings.Builder
-		for _, entry := range all {
-			fmt.Fprintf(&text, "rollout.argoproj.io/%s\n", entry.Name)
+		for i := range all {
+			fmt.Fprintf(&text, "rollout.argoproj.io/%s\n", all[i].Name)
 		}
 		_, err := io.WriteString(out, text.String())
 		return err
 	}
 	columns := output.Columns("NAME", "ROUTER", "STEP", "STABLE/CANARY", "WEIGHT", "VERIFIED", "PROXIES", "STATUS", "AGE",
 		"SERVICES+", "OBJECTS+")
-	if hasNamespaces {
+	if l.HasNamespaces {
 		columns = append(output.Columns("NAMESPACE"), columns...)
 	}
-	table := output.Rows{Columns: columns}
-	for _, entry := range all {
-		proxies := ""
-		if entry.Proxies != nil {
-			proxies = ratio(entry.Proxies.Acked, entry.Proxies.Ready)
-		}
-		cells := []string{
-			entry.Name, entry.Router, ratio(entry.Step, entry.Steps), ratio(entry.StableEndpoints, entry.CanaryEndpoints),
-			strconv.FormatInt(entry.Weight, 10), string(entry.Verified), proxies, entry.Phase, age(entry.Created, now),
-			entry.StableService + "," + entry.CanaryService, strings.Join(entry.Objects, ","),
-		}
-		if hasNamespaces {
-			cells = append([]string{entry.Namespace}, cells...)
+	table := output.Rows{Columns: columns, Widths: l.Widths}
+	for i := range all {
+		cells := all[i].cells(l.Now)
+		if l.HasNamespaces {
+			cells = append([]string{all[i].Namespace}, cells...)
 		}
 		table.Add(cells...)
 	}
-	return table.Print(out, format, hasHeaders)
+	return table.Print(out, l.Format, l.HasHeaders)
+}
+
+// cells returns the cells of an entry, except its namespace.
+func (e *Entry) cells(now time.Time) []string {
+	proxies := ""
+	if e.Proxies != nil {
+		proxies = ratio(e.Proxies.Acked, e.Proxies.Ready)
+	}
+	return []string{
+		e.Name, e.Router, ratio(e.Step, e.Steps), ratio(e.StableEndpoints, e.CanaryEndpoints),
+		strconv.FormatInt(e.Weight, 10), string(e.Verified), proxies, e.status(), age(e.Created, now),
+		e.StableService + "," + e.CanaryService, strings.Join(e.Objects, ","),
+	}
 }
 
 // PrintStatus prints the overview of one canary: its state, its conditions, and the weights of each Service in each

@@ -112,7 +112,7 @@ func TestSplitOfAnHTTPScaledObject(t *testing.T) {
 		{
 			"not written yet", "", applied("", 1, 1, true),
 			split.Object{
-				Name: name, Written: []int64{1, 0}, Applied: split.Yes,
+				Name: name, Written: []int64{100, 0}, Applied: split.Yes,
 				Proxies: &split.Proxies{Ready: 1, Acked: 1},
 			},
 		},
@@ -174,7 +174,7 @@ func TestSplitOfSeveralTriggers(t *testing.T) {
 	unknown := split.Object{Applied: split.Unknown, Reason: "no interceptor has reported"}
 	web, api := unknown, unknown
 	web.Name, web.Written, web.AsDesired = "HTTPScaledObject shop/web", []int64{80, 20}, true
-	api.Name, api.Written = "HTTPScaledObject shop/web-api", []int64{1, 0}
+	api.Name, api.Written = "HTTPScaledObject shop/web-api", []int64{100, 0}
 	if diff := cmp.Diff([]split.Object{web, api}, split.Of(cluster, rollout(facts.HTTPRouter)).Objects); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
