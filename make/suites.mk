@@ -27,7 +27,7 @@ FAULTS_ONLY   ?=
 faults: tools-cluster ## [root, 27 min] kill each component during a canary 20 times (FAULTS_ROUNDS=1 FAULTS_ONLY=apiserver)
 	$(call suite,faults,90m,FAULTS_ROUNDS=$(FAULTS_ROUNDS) FAULTS_SEED=$(FAULTS_SEED) FAULTS_ONLY=$(FAULTS_ONLY))
 
-# Which tests: TestCanary, TestRollover or TestTry.
+# Which tests: TestCanary, TestRollover, TestCommands or TestTry. ARGS=-update writes the golden outputs of TestCommands.
 CANARY ?=
 
 .PHONY: test-dashboard
@@ -36,7 +36,7 @@ test-dashboard: tools-cluster kubectl-plugin browser-packages ## [root, 5 min] f
 
 .PHONY: test-canary
 test-canary: tools-cluster kubectl-plugin ## [root, 6 min] run the canary's edge cases, observed by the kubectl plugin (CANARY=TestTry)
-	$(call suite,canary,40m,,$(CANARY))
+	$(call suite,canary,40m,,$(CANARY),$(ARGS))
 
 # The names of the walks, separated by commas. The implementation: istio, contour, or Envoy Gateway and Traefik if it is
 # empty. For Istio, 1.2.1 selects the CRDs of that version of the Gateway API.

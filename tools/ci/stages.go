@@ -72,12 +72,13 @@ func builds() []Stage {
 // landing are the stages that decide whether a change lands. Stages that compile come first: next to a compiler or a
 // linter, whatever its priority, requests to the cluster are late or fail. Then two lanes run on the shared cluster:
 //
-//   - autowire, demo, scaling
+//   - autowire, demo, commands, scaling
 //   - rollover, canary, gateway
 //
 // autowire kills the agents, and they restore every Ingress. rollover replaces the interceptors, and each proxy
-// receives its listener again. Both disturb the demo, so it runs after them. Envoy Gateway answers with 503 under load
-// when a header route is removed, so its guides do not run in parallel with the canaries of 250 requests per second.
+// receives its listener again. Both disturb the demo and the commands, so these run after them. Envoy Gateway answers
+// with 503 under load when a header route is removed, so its guides do not run in parallel with the canaries of 250
+// requests per second.
 func landing() []Stage {
 	return slices.Concat(builds(), []Stage{
 		{Name: "gateway-parts", Make: []string{"gateway-parts"}, Needs: []string{"programs"}},
@@ -114,7 +115,8 @@ func landing() []Stage {
 		suite(Stage{Name: "rollover", Make: shared("test-canary", "CANARY=TestRollover")}),
 		suite(Stage{Name: "demo", Make: []string{"demo", "ARGS=--only=canary"}}, "autowire", "rollover"),
 		suite(Stage{Name: "canary", Make: shared("test-canary", "CANARY=TestCanary")}, "rollover"),
-		suite(Stage{Name: "scaling", Make: []string{"demo", "ARGS=--only=scaling"}}, "demo"),
+		suite(Stage{Name: "commands", Make: shared("test-canary", "CANARY=TestCommands")}, "demo"),
+		suite(Stage{Name: "scaling", Make: []string{"demo", "ARGS=--only=scaling"}}, "commands"),
 		suite(Stage{
 			Name: "gateway", Make: shared("test-gateway", "GATEWAY_WALKS=my-app,connections,bookinfo"),
 			Inputs: suiteInputs("e2e/suites/gateway", "docs/tutorials", "docs/how-to"),
