@@ -122,40 +122,25 @@ func (s *Snapshot) changesSince(earlier *Snapshot) []change {
 // to a cluster that does not exist, and an EDS cluster without a load assignment. An empty load assignment is valid.
 // The snapshot before was valid, so only new resources are validated, and those that may depend on a removed one.
 func (s *Snapshot) validate(changed []change) error {
-	var removed [KindCount]map[string]struct{}
+	var hasRemoved [KindCount]bool
 	for _, c := range changed {
 		res := s.resources[c.kind].get(c.name)
 		if res == nil {
-			if removed[c.kind] == nil {
-				removed[c.kind] = map[string]struct{}{}
-			}
-			removed[c.kind][c.name] = struct{}{}
+			hasRemoved[c.kind] = true
 			continue
 		}
 		if err := s.validateReferences(res); err != nil {
 			return err
 		}
 	}
-	for name := range removed[EndpointKind] {
-		if cluster := s.resources[ClusterKind].get(name); cluster != nil {
-			if err := s.validateReferences(cluster); err != nil {
-				return err
-			}
+	dependents := []struct{ kind, needs Kind }{{ClusterKind, EndpointKind}, {ScopeKind, ClusterKind}}
+	for _, dependent := range dependents {
+		if !hasRemoved[dependent.needs] {
+			continue
 		}
-	}
-	return s.validateScopes(removed[ClusterKind])
-}
-
-// validateScopes returns an error if a scope has a route to one of the removed clusters. It compares names instead of
-// looking up the clusters of all scopes, because each end of a canary removes a cluster.
-func (s *Snapshot) validateScopes(removed map[string]struct{}) error {
-	if len(removed) == 0 {
-		return nil
-	}
-	for _, scope := range s.resources[ScopeKind].all() {
-		for _, name := range scope.clusters {
-			if _, isRemoved := removed[name]; isRemoved {
-				return s.validateReferences(scope)
+		for _, r := range s.resources[dependent.kind].all() {
+			if err := s.validateReferences(r); err != nil {
+				return err
 			}
 		}
 	}
