@@ -216,6 +216,7 @@ func (p *process) components(
 		{Name: "claims", Run: p.claims.Run},
 		{Name: "xds", Run: p.serveXDS},
 		{Name: "metric sink", Run: p.serveMetricSink},
+		{Name: "idle memory", Run: server.ReturnIdleMemory},
 		{Name: "status", Run: func(ctx context.Context) error { return p.reporter.Run(ctx, p.loop.Observed()) }},
 	}
 	if p.tracer != nil {

@@ -1,0 +1,41 @@
+package server
+
+import (
+	"runtime"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestIdleMemoryIsReturnedOnce has a process that collects garbage in some intervals. Its memory is returned after the
+// first interval without a collection, and not again while it stays idle.
+func TestIdleMemoryIsReturnedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		collected, interval := uint64(7), 0
+		var returned []int // the intervals
+		go returnMemory(t.Context(), func() uint64 { return collected }, func() {
+			returned = append(returned, interval)
+			collected++ // as debug.FreeOSMemory does
+		})
+		synctest.Wait()
+		for _, collections := range []uint64{3, 1, 0, 0, 0, 2, 0, 0} {
+			interval++
+			collected += collections
+			time.Sleep(idleInterval) // The clock is synctest's.
+			synctest.Wait()
+		}
+		if want := []int{3, 7}; !slices.Equal(returned, want) {
+			t.Errorf("memory was returned after the intervals %d, want %d", returned, want)
+		}
+	})
+}
+
+// TestIdleMemoryIsRead reads the number of collections.
+func TestIdleMemoryIsRead(t *testing.T) {
+	before := collections()
+	runtime.GC()
+	if after := collections(); after <= before {
+		t.Errorf("%d collections before another one, and %d afterwards", before, after)
+	}
+}
