@@ -55,8 +55,9 @@ dashboards-run: tools-cluster ## [root, 8 min] run the demo, record the metrics 
 dashboards-picture: ## draw the pictures of the dashboards in docs, from the recorded run
 	cd tools/promrules && $(COMPILE) go run . draw $(CURDIR)/$(RECORDING) $(CURDIR)/docs/pictures $(CURDIR)/config/grafana/*.json
 
-# The packages whose tests define -update; go test fails without it. Those that write pages are in reference.
-GOLDEN = $(addprefix ./,$(filter-out test/% internal/cli/doctor,$(shell grep -rl --include='*_test.go' 'flag.Bool."update"' internal cmd e2e | xargs -n 1 dirname | sort -u)))
+# The packages whose tests define -update; go test fails without it. Those that write pages are in reference, and the
+# suites need a cluster.
+GOLDEN = $(addprefix ./,$(filter-out test/% e2e/suites/% internal/cli/doctor,$(shell grep -rl --include='*_test.go' 'flag.Bool."update"' internal cmd e2e | xargs -n 1 dirname | sort -u)))
 
 .PHONY: golden
 golden: ## write the golden files, and remove those that no test uses
