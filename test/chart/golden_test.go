@@ -193,7 +193,7 @@ func TestInvalidValues(t *testing.T) {
 		{"tracing.caConfigMap=CA", []string{"/tracing/caConfigMap"}},
 		{"accessLog.format=jsn", []string{"/accessLog/format"}},
 		{"accessLog.fields.a=b", []string{"/accessLog/fields/a"}},
-		{"accessLog.fields.a b=%DURATION%", []string{"/accessLog/fields", "a b"}},
+		{"accessLog.fields.a b=%DURATION%", []string{"invalid propertyName 'a b'"}},
 		{"accessLog.format=text,accessLog.fields.a=%DURATION%", []string{"accessLog.fields: the format is text"}},
 		{"accessLog.filter[0]=status>500", []string{"/accessLog/filter/0"}},
 		{"accessLog.filter[0]=any-flag,accessLog.sampling=100", []string{"accessLog.sampling: at 100", "less than 100"}},
@@ -216,6 +216,21 @@ func TestInvalidValues(t *testing.T) {
 			continue
 		}
 		t.Errorf("%s: %v, want %q", test.set, err, test.want)
+	}
+}
+
+// TestLogs: the interceptor, the scaler and the agent have the level and the format of their logs, before their other
+// flags, which have precedence.
+func TestLogs(t *testing.T) {
+	t.Parallel()
+	rendered := render(t, "keda", "--set", "logs.level=debug,logs.format=text,scaler.extraArgs[0]=--log-level=warn")
+	for flag, want := range map[string]int{"--log-level=debug": 3, "--log-format=text": 3} {
+		if got := strings.Count(rendered, flag); got != want {
+			t.Errorf("%s: %d times, want %d", flag, got, want)
+		}
+	}
+	if strings.Index(rendered, "--log-level=warn") < strings.LastIndex(rendered, "--log-format=text") {
+		t.Error("the scaler's own flag is not the last one")
 	}
 }
 
