@@ -155,7 +155,7 @@ func endedOf(span tracetest.SpanStub) ended {
 		lasted: span.EndTime.Sub(span.StartTime), isError: span.Status.Code == codes.Error,
 	}
 	for _, pair := range span.Attributes {
-		got.attributes[string(pair.Key)] = pair.Value.Emit()
+		got.attributes[string(pair.Key)] = pair.Value.String()
 	}
 	for _, event := range span.Events {
 		got.events[event.Name] = event.Time.Sub(span.StartTime)
@@ -310,7 +310,7 @@ func usualAttributes(lasted time.Duration) map[string]string {
 		"kedify.object.namespace": "apps", "kedify.object.name": "shop", "kedify.cluster": cluster,
 		"kedify.proxy.address": proxyAddress().String(), "kedify.queue.reason": "no-endpoint", "kedify.queue.length": "1",
 		"kedify.queue.via_fallback": "false",
-		"kedify.queue.seconds":      attribute.Float64Value(lasted.Seconds()).Emit(),
+		"kedify.queue.seconds":      attribute.Float64Value(lasted.Seconds()).String(),
 	}
 }
 

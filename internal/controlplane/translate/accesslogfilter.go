@@ -81,7 +81,7 @@ func (a AccessLog) sample() (uint32, error) {
 	}
 	sample := uint32(math.Round(value * perMillion / percent))
 	if isNone, isAll := sample == 0, sample == perMillion; isNone && value > 0 || isAll && value < percent {
-		return 0, accessLogError(samplingFlag, fmt.Sprintf("%s is between two steps of 0.0001", a.Sampling),
+		return 0, accessLogError(samplingFlag, a.Sampling+" is between two steps of 0.0001",
 			"use a multiple of 0.0001")
 	}
 	return sample, nil
