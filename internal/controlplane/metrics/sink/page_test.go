@@ -74,7 +74,7 @@ func (s *testSink) page() string {
 	s.t.Helper()
 	response := httptest.NewRecorder()
 	server.MetricsHandler(s.registry, new(slog.LevelVar), slog.New(slog.DiscardHandler)).
-		ServeHTTP(response, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+		ServeHTTP(response, httptest.NewRequestWithContext(s.t.Context(), http.MethodGet, "/metrics", http.NoBody))
 	if response.Code != http.StatusOK {
 		s.t.Fatalf("/metrics: %d %s", response.Code, response.Body)
 	}
