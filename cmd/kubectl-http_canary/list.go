@@ -82,7 +82,7 @@ func (l *listOptions) run(ctx context.Context, out, problems io.Writer) error {
 			return nil
 		case err != nil && (!printer.isStarted || !kube.IsTransient(err)):
 			return err
-		case err == nil && !(printer.isStarted && isIncomplete(cluster)):
+		case err == nil && (!printer.isStarted || !isIncomplete(cluster)):
 			if !printer.isStarted {
 				warnUnread(problems, cluster)
 			}

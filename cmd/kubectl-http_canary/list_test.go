@@ -68,10 +68,10 @@ func TestListPrintsChanges(t *testing.T) {
 func TestListHasHeadersAboveTheFirstRow(t *testing.T) {
 	t.Parallel()
 	const (
-		headers = "NAMESPACE NAME ROUTER STEP STABLE/CANARY WEIGHT VERIFIED PROXIES STATUS AGE"
-		before  = "shop shop kedify/http 2/2 2/2 0 True 2/2 Healthy 60m"
-		paused  = "shop shop kedify/http 2/2 2/2 20 True 2/2 Paused 60m"
-		removed = "shop shop kedify/http 2/2 2/2 20 True 2/2 Removed 60m"
+		headers = "NAMESPACE/NAME ROUTER STEP STABLE/CANARY WEIGHT VERIFIED PROXIES STATUS AGE"
+		before  = "shop/shop kedify/http 2/2 2/2 0 True 2/2 Healthy 60m"
+		paused  = "shop/shop kedify/http 2/2 2/2 20 True 2/2 Paused 60m"
+		removed = "shop/shop kedify/http 2/2 2/2 20 True 2/2 Removed 60m"
 		none    = "No Rollout uses a router of this project."
 	)
 	for name, test := range map[string]struct {
@@ -93,7 +93,8 @@ func TestListHasHeadersAboveTheFirstRow(t *testing.T) {
 		out, problems := watched(t, outputFlags{format: output.Table, noHeaders: test.noHeaders}, readings(t, test.names...))
 		var lines []string
 		for line := range strings.Lines(out) {
-			lines = append(lines, strings.Join(strings.Fields(line), " "))
+			namespace, rest, _ := strings.Cut(strings.Join(strings.Fields(line), " "), " ")
+			lines = append(lines, namespace+"/"+rest)
 		}
 		if diff := cmp.Diff(test.want, lines); diff != "" || problems != test.problems {
 			t.Errorf("%s: stderr %q (-want +got):\n%s", name, problems, diff)

@@ -49,7 +49,7 @@ func (g Golden) Expect(output string) (string, error) {
 		if err := os.MkdirAll(filepath.Dir(g.Path), 0o755); err != nil {
 			return "", fmt.Errorf("golden output: %w", err)
 		}
-		if err := os.WriteFile(g.Path, []byte(output), 0o644); err != nil { //nolint:gosec // a file of the repository
+		if err := os.WriteFile(g.Path, []byte(output), 0o644); err != nil {
 			return "", fmt.Errorf("golden output: %w", err)
 		}
 	}
