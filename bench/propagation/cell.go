@@ -63,7 +63,7 @@ func measureShape(
 			return s.measureSoak(ctx, ours, theirs, &found.Soak)
 		}, &found.Memory)
 	}
-	if s.options.reporters > 0 {
+	if s.reporters > 0 {
 		return found, s.measureReported(ctx, ours, theirs, &found)
 	}
 	if err := s.alone(ctx, ours, theirs, &found); err != nil {

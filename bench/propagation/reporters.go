@@ -51,7 +51,7 @@ func reporterAddress(i int) netip.Addr {
 // startReporters starts --reporters proxies, and waits until each has sent metrics.
 func (s *environment) startReporters(ctx context.Context) (*reporters, error) {
 	r := new(reporters)
-	for i := range s.options.reporters {
+	for i := range s.reporters {
 		fleet, from := fleetName(i%s.Fleets), reporterAddress(i)
 		slice := proxySlice(fmt.Sprintf("-reporter-%d", i), true, from)
 		slice.Namespace = fleet
@@ -70,8 +70,8 @@ func (s *environment) startReporters(ctx context.Context) (*reporters, error) {
 		})
 	}
 	return r, pace.Until(ctx, firstReports, flushInterval, func() error {
-		if sent := r.flushes.Load(); sent < int64(2*s.options.reporters) { //nolint:mnd // the first one may be before the proxies are known
-			return fmt.Errorf("%w: %d flushes of %d proxies", errNotReady, sent, s.options.reporters)
+		if sent := r.flushes.Load(); sent < int64(2*s.reporters) { //nolint:mnd // the first one may be before the proxies are known
+			return fmt.Errorf("%w: %d flushes of %d proxies", errNotReady, sent, s.reporters)
 		}
 		return nil
 	})
@@ -182,7 +182,7 @@ func flushOf(clusters []string) *metricsv3.StreamMetricsMessage {
 		histogram := &prometheusv1.Histogram{SampleCount: proto.Uint64(0), SampleSum: proto.Float64(0)}
 		for _, bound := range envoyBuckets() {
 			histogram.Bucket = append(histogram.Bucket,
-				&prometheusv1.Bucket{CumulativeCount: proto.Uint64(0), UpperBound: proto.Float64(bound)})
+				&prometheusv1.Bucket{CumulativeCount: proto.Uint64(0), UpperBound: new(bound)})
 		}
 		add("cluster."+cluster+".upstream_rq_time", prometheusv1.MetricType_HISTOGRAM, &prometheusv1.Metric{Histogram: histogram})
 	}
@@ -207,7 +207,7 @@ func change(flush *metricsv3.StreamMetricsMessage) {
 		*metric.TimestampMs = now
 		switch {
 		case i%4 == 1: // the total of the next cluster, whose other metrics follow
-			count = 1 + rand.N[uint64](requests) //nolint:gosec // numbers of requests
+			count = 1 + rand.N[uint64](requests)
 			*metric.Counter.Value = float64(count)
 		case metric.GetGauge() != nil:
 			*metric.Gauge.Value = float64(count % 4) //nolint:mnd // some concurrency

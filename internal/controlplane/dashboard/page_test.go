@@ -100,7 +100,7 @@ func (b *bed) setDemand(name string, rate float64) {
 }
 
 // verifier accepts the tokens of users: "anna" may list the HTTPScaledObjects of namespace shop, "rita" its
-// InterceptorRoutes, and "admin" may read everything. Nobody's permissions for namespace broken are known.
+// InterceptorRoutes, and "admin" may read everything. Reviews for namespace broken fail.
 func verifier() *access.Verifier {
 	return access.New(access.Reviewer{
 		Now: time.Now,
