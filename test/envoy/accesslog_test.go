@@ -32,7 +32,7 @@ func TestEnvoyAcceptsTelemetry(t *testing.T) {
 			o.AccessLogSettings.Filter = []string{"status>=100", "duration>=24h", "any-flag", "grpc-error", "flag=UH", "flag=UAEX"}
 		},
 		"every response flag": func(o *translate.Options) {
-			for _, flag := range strings.FieldsSeq("LH UH UT LR UR UF UC UO NR DI FI RL UAEX RLSE DC URX SI IH DPE UMSDR RFCF NFCF DT " +
+			for flag := range strings.FieldsSeq("LH UH UT LR UR UF UC UO NR DI FI RL UAEX RLSE DC URX SI IH DPE UMSDR RFCF NFCF DT " +
 				"UPE NC OM DF DO DR UDO") {
 				o.AccessLogSettings.Filter = append(o.AccessLogSettings.Filter, "flag="+flag)
 			}
