@@ -174,6 +174,36 @@ func TestHangingWritesDelayNoOtherFleet(t *testing.T) {
 	}
 }
 
+// TestObjectsThatNeedNoWriteDelayNoOthers deletes most objects of a fleet whose writes hang. The remaining ones, which
+// wait behind deleted ones, are written nevertheless.
+func TestObjectsThatNeedNoWriteDelayNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTenants(t, splits)
+		release := s.slowDown(t)
+		defer s.lead(t)()
+		s.observe(s.busy, true)
+		time.Sleep(time.Second)
+		var remaining []string
+		deleted := map[model.Key]ingest.Object{}
+		for key := range s.busy {
+			if len(remaining) < 2*workers {
+				remaining = append(remaining, key.Name)
+			} else {
+				deleted[key] = ingest.Object{}
+			}
+		}
+		s.observe(deleted, true)
+		close(release)
+		time.Sleep(time.Minute)
+		names := s.written()
+		for _, name := range remaining {
+			if !slices.Contains(names, name) {
+				t.Errorf("%s was not written", name)
+			}
+		}
+	})
+}
+
 // TestBusyFleetDelaysNoOtherFleet changes the statuses of all objects of one fleet, and then that of an object of
 // another one. It is written next, not after all others.
 func TestBusyFleetDelaysNoOtherFleet(t *testing.T) {

@@ -187,6 +187,9 @@ func (l *leadership) reconcile(ctx context.Context, key model.Key) {
 	object, proxies := l.find(key)
 	rec, status := l.plan(key, object, proxies)
 	if status == nil {
+		if next, exists := l.shares.pass(key.Namespace); exists {
+			l.queue.Add(next)
+		}
 		return
 	}
 	defer l.endWrite(key)

@@ -29,7 +29,7 @@ func newShares(workers int, isCanary func(model.Key) bool) *shares {
 	}
 }
 
-// enter begins a write to an object, or returns false: then a later call of leave returns the object.
+// enter begins a write to an object, or returns false: then a later call of leave or pass returns the object.
 func (s *shares) enter(key model.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,12 +57,28 @@ func (s *shares) leave(key model.Key) (next model.Key, exists bool) {
 	if s.running[key.Namespace]--; s.running[key.Namespace] == 0 {
 		delete(s.running, key.Namespace)
 	}
-	parked := s.parked[key.Namespace]
+	return s.pop(key.Namespace)
+}
+
+// pass returns an object of a namespace that waits although no write of the namespace is in progress: the object that
+// leave has returned before needed no write.
+func (s *shares) pass(namespace string) (next model.Key, exists bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running[namespace] > 0 {
+		return model.Key{}, false // leave will return it.
+	}
+	return s.pop(namespace)
+}
+
+// pop removes and returns an object that waits. The caller holds the lock.
+func (s *shares) pop(namespace string) (next model.Key, exists bool) {
+	parked := s.parked[namespace]
 	if parked == nil {
 		return model.Key{}, false
 	}
 	if next = parked.Pop(); parked.Len() == 0 {
-		delete(s.parked, key.Namespace)
+		delete(s.parked, namespace)
 	}
 	delete(s.isIn, next)
 	return next, true
