@@ -56,6 +56,8 @@ type result struct {
 	Joining joining `json:"joining,omitzero"`
 	// MetricsPerSecond is the number of metrics of --reporters.
 	MetricsPerSecond float64 `json:"metricsPerSecond,omitempty"`
+	// NominalMetrics is that number if no proxy is late.
+	NominalMetrics float64 `json:"nominalMetricsPerSecond,omitempty"`
 	// Soak are the results of a soak.
 	Soak soak `json:"soak,omitzero"`
 	// Accuracy are the results with --accuracy.
@@ -122,7 +124,7 @@ func (r *report) summarise() {
 		r.Limits = append(r.Limits, entry.Quiet.limits(entry.Shape.String()+", quiet")...)
 		r.Limits = append(r.Limits, entry.Busy.limits(entry.Shape.String()+", busy")...)
 		if r.Reporters > 0 {
-			r.Limits = append(r.Limits, entry.reportedLimit(r.Reporters))
+			r.Limits = append(r.Limits, entry.reportedLimits(r.Reporters)...)
 			continue
 		}
 		r.Limits = append(r.Limits, entry.memoryLimits()...)
@@ -152,13 +154,17 @@ func (c *cell) limits(label string) []benchresult.Limit {
 	}
 }
 
-// reportedLimit returns the limit of the time of a PATCH while proxies send metrics.
-func (r *result) reportedLimit(reporters int) benchresult.Limit {
-	return benchresult.Limit{
+// reportedLimits returns the limit of the time of a PATCH while proxies send metrics, and that of the metrics they sent.
+func (r *result) reportedLimits(reporters int) []benchresult.Limit {
+	const minShare = 0.9
+	return []benchresult.Limit{{
+		Name:  fmt.Sprintf("metrics sent by %d proxies / with a message each second", reporters),
+		Value: r.MetricsPerSecond / r.NominalMetrics, Limit: minShare, AtLeast: true,
+	}, {
 		Name:  fmt.Sprintf("PATCH to first response, p99, ms, %v, %d proxies report", r.Shape, reporters),
 		Of:    fmt.Sprintf("%.0f metrics/s", r.MetricsPerSecond),
 		Value: r.Quiet.Patch.P99 / 1000, Limit: maxReported, //nolint:mnd // milliseconds
-	}
+	}}
 }
 
 // memoryLimits returns the limits of the memory, for a shape that has some.

@@ -37,8 +37,11 @@ const (
 // the metrics of a proxy whose every cluster had requests since the previous flush.
 type reporters struct {
 	group sync.WaitGroup
-	// flushes is the number of sent messages, and metrics that of the metrics in them.
-	flushes, metrics atomic.Int64
+	// reporting is the number of reporters whose stream was accepted, and metrics that of the sent metrics. A stream that
+	// the interceptor refuses ends before its second message.
+	reporting, metrics atomic.Int64
+	// nominal is the number of metrics per second of all reporters.
+	nominal int
 }
 
 // reporterAddress returns the address of reporter i.
@@ -61,6 +64,7 @@ func (s *environment) startReporters(ctx context.Context) (*reporters, error) {
 		discovery := &member{versions: map[string]map[string]string{}, from: from}
 		r.group.Go(func() { discovery.run(ctx, s.xdsAt) })
 		flush := flushOf(s.clustersOf(fleet))
+		r.nominal += len(flush.GetEnvoyMetrics())
 		r.group.Go(func() {
 			for ctx.Err() == nil {
 				// The interceptor refuses an address that is no proxy's yet. Envoy connects again, too.
@@ -70,8 +74,8 @@ func (s *environment) startReporters(ctx context.Context) (*reporters, error) {
 		})
 	}
 	return r, pace.Until(ctx, firstReports, flushInterval, func() error {
-		if sent := r.flushes.Load(); sent < int64(2*s.reporters) { //nolint:mnd // the first one may be before the proxies are known
-			return fmt.Errorf("%w: %d flushes of %d proxies", errNotReady, sent, s.reporters)
+		if accepted := r.reporting.Load(); accepted < int64(s.reporters) {
+			return fmt.Errorf("%w: the interceptor receives the metrics of %d of %d proxies", errNotReady, accepted, s.reporters)
 		}
 		return nil
 	})
@@ -97,6 +101,7 @@ func (s *environment) measureReported(ctx context.Context, ours, theirs poller, 
 	if found.Quiet, err = s.cell(ctx, ours, theirs, s.samples); err != nil {
 		return err
 	}
+	found.NominalMetrics = float64(reporting.nominal)
 	found.MetricsPerSecond = float64(reporting.metrics.Load()-before) / time.Since(began).Seconds()
 	err = s.amongChanges(ctx, func(ctx context.Context) error {
 		found.Busy, err = s.cell(ctx, ours, theirs, s.samples)
@@ -137,14 +142,25 @@ func (r *reporters) report(
 	}
 	ticker := time.NewTicker(flushInterval)
 	defer ticker.Stop()
-	for {
+	isAccepted := false
+	defer func() {
+		if isAccepted {
+			r.reporting.Add(-1)
+		}
+	}()
+	for sent := 0; ; sent++ {
 		change(flush)
 		if err := stream.Send(flush); err != nil {
 			_, err = stream.CloseAndRecv() // the status
 			return err
 		}
-		r.flushes.Add(1)
-		r.metrics.Add(int64(len(flush.GetEnvoyMetrics())))
+		if sent == 1 {
+			isAccepted = true
+			r.reporting.Add(1)
+		}
+		if sent > 0 {
+			r.metrics.Add(int64(len(flush.GetEnvoyMetrics())))
+		}
 		select {
 		case <-ctx.Done():
 			return nil

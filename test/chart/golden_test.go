@@ -193,7 +193,7 @@ func TestInvalidValues(t *testing.T) {
 		{"tracing.caConfigMap=CA", []string{"/tracing/caConfigMap"}},
 		{"accessLog.format=jsn", []string{"/accessLog/format"}},
 		{"accessLog.fields.a=b", []string{"/accessLog/fields/a"}},
-		{"accessLog.fields.a b=%DURATION%", []string{"invalid propertyName 'a b'"}},
+		{"accessLog.fields.a b=%DURATION%", []string{"/accessLog/fields", "'a b' not allowed"}},
 		{"accessLog.format=text,accessLog.fields.a=%DURATION%", []string{"accessLog.fields: the format is text"}},
 		{"accessLog.filter[0]=status>500", []string{"/accessLog/filter/0"}},
 		{"accessLog.filter[0]=any-flag,accessLog.sampling=100", []string{"accessLog.sampling: at 100", "less than 100"}},

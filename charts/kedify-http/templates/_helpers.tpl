@@ -379,5 +379,5 @@ replace $(NAME) in a flag by an environment variable. */}}
 {{- with .filter }}{{ $args = append $args (printf "--access-log-filter=%s" (join "," .)) }}{{ end -}}
 {{- if ne $sampling "" }}{{ $args = append $args (printf "--access-log-sampling=%s" $sampling) }}{{ end -}}
 {{- end -}}
-{{- toJson $args | replace "$(" "$$(" -}}
+{{- toJson $args | replace "$" "$$" -}}
 {{- end }}

@@ -192,20 +192,30 @@ func (w *reader) outputs(t *testing.T) string {
 	return record.String()
 }
 
-// watchDoctor runs doctor again and again until end is called, and records its findings. That a component is not ready
-// is none: other suites on the cluster may have restarted it.
+// watchDoctor runs doctor again and again until end is called, and records the findings of two consecutive runs. One run
+// reads the objects of a moving canary one after the other, so a finding of one run may never have been true. That a
+// component is not ready is none: other suites on the cluster may have restarted it.
 func (w *reader) watchDoctor(t *testing.T) (findings map[string]bool, end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	findings = map[string]bool{}
 	var background sync.WaitGroup
 	background.Go(func() {
-		for ctx.Err() == nil {
+		for before := map[string]bool{}; ctx.Err() == nil; {
 			out, err := w.Run(ctx, w.commandLine("doctor", "--output", "json")...)
 			if ctx.Err() != nil {
 				return
 			}
-			w.record(findings, out, err)
+			found := findingsOf(out, err)
+			for key, text := range found {
+				if before[key] {
+					findings[text] = true
+				}
+			}
+			clear(before)
+			for key := range found {
+				before[key] = true
+			}
 			select {
 			case <-ctx.Done():
 			case <-time.After(examined):
@@ -218,19 +228,21 @@ func (w *reader) watchDoctor(t *testing.T) (findings map[string]bool, end func()
 	}
 }
 
-// record adds the findings in an output of doctor. Without findings, an error is one.
-func (*reader) record(findings map[string]bool, out string, err error) {
+// findingsOf returns the findings in an output of doctor by their codes. Without findings, an error is one.
+func findingsOf(out string, err error) map[string]string {
 	var report struct {
 		Findings []json.RawMessage `json:"findings"`
 	}
+	found := map[string]string{}
 	if json.Unmarshal([]byte(out), &report) != nil || err != nil && len(report.Findings) == 0 {
-		findings[fmt.Sprintf("%v: %s", err, out)] = true
+		found["error"] = fmt.Sprintf("%v: %s", err, out)
 	}
 	for _, finding := range report.Findings {
 		if !strings.HasSuffix(code(finding), "NotReady") {
-			findings[string(finding)] = true
+			found[code(finding)] = string(finding)
 		}
 	}
+	return found
 }
 
 // listOutput is the output of list --watch so far.

@@ -123,7 +123,7 @@ func (p *ProxyReconciler) Reconcile(ctx context.Context, request ctrl.Request) (
 		return ctrl.Result{RequeueAfter: retryAfter}, nil
 	case apierrors.HasStatusCause(failed, corev1.NamespaceTerminatingCause):
 		return ctrl.Result{}, nil
-	case isTransient(failed):
+	case isTransient(failed) && !apierrors.IsNotFound(failed): // The API of an object of the proxies may be missing.
 		return ctrl.Result{}, failed
 	case failed != nil:
 		plan.Condition = proxies.WriteFailed(rejection("install the proxies", failed))
