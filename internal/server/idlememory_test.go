@@ -3,6 +3,7 @@ package server
 import (
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,20 +13,21 @@ import (
 // first interval without a collection, and not again while it stays idle.
 func TestIdleMemoryIsReturnedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		collected, interval := uint64(7), 0
-		var returned []int // the intervals
-		go returnMemory(t.Context(), func() uint64 { return collected }, func() {
-			returned = append(returned, interval)
-			collected++ // as debug.FreeOSMemory does
+		var collected, interval atomic.Uint64
+		collected.Store(7)
+		var returned []uint64 // the intervals
+		go returnMemory(t.Context(), collected.Load, func() {
+			returned = append(returned, interval.Load())
+			collected.Add(1) // as debug.FreeOSMemory does
 		})
 		synctest.Wait()
 		for _, collections := range []uint64{3, 1, 0, 0, 0, 2, 0, 0} {
-			interval++
-			collected += collections
+			interval.Add(1)
+			collected.Add(collections)
 			time.Sleep(idleInterval) // The clock is synctest's.
 			synctest.Wait()
 		}
-		if want := []int{3, 7}; !slices.Equal(returned, want) {
+		if want := []uint64{3, 7}; !slices.Equal(returned, want) {
 			t.Errorf("memory was returned after the intervals %d, want %d", returned, want)
 		}
 	})
