@@ -36,10 +36,10 @@ bench-accuracy: tools-cluster ## [4 min] compare the splits of constant weights 
 .PHONY: bench-soak
 bench-soak: tools-cluster ## [70 min] change weights and endpoints for an hour, and compare the interceptor at the end with before (SOAK=10m ARGS=--shapes=100x10000)
 	$(CLUSTER) build
-	@mkdir -p $(BENCHED) docs/dev/performance && rm -f $(BENCHED)/soak.json
+	@mkdir -p $(BENCHED) docs/dev/performance/soak && rm -f $(BENCHED)/soak.json
 	export $(API_SERVER) $(ENVOY); \
 	$(COMPILE) go run ./bench/propagation --soak=$(SOAK) --shapes=100x10000 $(ARGS) --json $(BENCHED)/soak.json || test -s $(BENCHED)/soak.json; \
-	$(call bench_table,soak,--folder docs/dev/performance)
+	$(call bench_table,soak,--folder docs/dev/performance/soak)
 
 # How long make bench-soak changes weights and endpoints.
 SOAK ?= 1h

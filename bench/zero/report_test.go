@@ -19,8 +19,8 @@ func good() report {
 		},
 		notified: times(19),
 		Costs: []cost{
-			{Name: "ours", held: [2][]spent{{{300, 200}}, {{500, 200}}}},
-			{Name: "peer", held: [2][]spent{{{300, 300}}, {{300, 300}}}, Lost: 7},
+			{Name: "ours", held: [2][]spent{{{300, 200}}, {{500, 200}}}, awake: []spent{{90, 80}}},
+			{Name: "peer", held: [2][]spent{{{300, 300}}, {{300, 300}}}, awake: []spent{{90, 90}}, Lost: 7},
 		},
 		Warm: []warm{
 			{Kind: warmKind{Apps: 100, Concurrency: 16, Bytes: 20}, paths: []warmPath{
