@@ -12,6 +12,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
@@ -25,8 +26,8 @@ const (
 	idleShare, idleLimit = 0.02, 3 * time.Minute
 )
 
-// errNotIdle is returned if the interceptor keeps working without changes.
-var errNotIdle = errors.New("the interceptor does not become idle")
+// errNotIdle is returned if a process keeps working without changes.
+var errNotIdle = errors.New("a process does not become idle")
 
 // measureShape measures one shape, starting with an empty API server, and with joining proxies if requested.
 func measureShape(
@@ -54,6 +55,10 @@ func measureShape(
 	if s.accuracy > 0 {
 		found.Accuracy = new(accuracy)
 		return found, s.measureAccuracy(ctx, found.Accuracy, progress)
+	}
+	if s.compared.Part != "" {
+		found.Comparison = new(comparison)
+		return found, s.compare(ctx, ours, found.Comparison)
 	}
 	if s.soak > 0 {
 		if err := s.waitUntilIdle(ctx); err != nil {
@@ -175,13 +180,18 @@ func arrival(ctx context.Context, client poller, side string, change func() erro
 
 // waitUntilIdle waits until the interceptor has written every status after its start.
 func (s *environment) waitUntilIdle(ctx context.Context) error {
-	last, err := s.interceptorAt.CPU()
+	return waitUntilIdle(ctx, s.interceptorAt)
+}
+
+// waitUntilIdle waits until a process hardly uses a processor.
+func waitUntilIdle(ctx context.Context, of process.Folder) error {
+	last, err := of.CPU()
 	for began := time.Now(); err == nil && time.Since(began) < idleLimit; {
 		if err := pace.Wait(ctx, idleWindow); err != nil {
 			return err
 		}
 		var now float64
-		now, err = s.interceptorAt.CPU()
+		now, err = of.CPU()
 		if now-last < idleShare*float64(idleWindow.Microseconds()) {
 			return err
 		}

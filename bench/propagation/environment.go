@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -35,8 +36,9 @@ import (
 const (
 	// creators is the number of applications that are created in parallel.
 	creators = 8
-	// xdsPort, sinkPort, healthPort, adminPort and metricsPort are the interceptor's.
-	xdsPort, sinkPort, healthPort, adminPort, metricsPort = 5678, 9901, 8081, 9090, 2223
+	// xdsPort, sinkPort, healthPort, adminPort and metricsPort are the interceptor's. Envoy Gateway uses its own default,
+	// 8081, on all addresses.
+	xdsPort, sinkPort, healthPort, adminPort, metricsPort = 5678, 9901, 8082, 9090, 2223
 	// calm is the minimum pause between two samples. The maximum is twice as long.
 	calm = 25 * time.Millisecond
 )
@@ -90,6 +92,11 @@ func (s *environment) start(ctx context.Context) error {
 	}
 	if err := apiserver.Apply(ctx, s.client, metav1.NamespaceDefault, string(crd)); err != nil {
 		return err
+	}
+	if s.compared.Part != "" {
+		if err := s.compared.Install(ctx, s.client); err != nil {
+			return err
+		}
 	}
 	namespaces := []string{httpv1alpha1.DefaultInterceptorNamespace}
 	for fleet := range s.Fleets {
@@ -151,29 +158,20 @@ func (s *environment) stopProxies() error {
 
 // populate creates the applications. All have the same pods.
 func (s *environment) populate(ctx context.Context) error {
-	jobs := make(chan application)
 	for i := range s.Objects {
 		s.apps = append(s.apps, s.application(i, 0, s.at))
 	}
-	failed := make(chan error, creators)
-	for range creators {
-		go func() {
-			var errs error
-			for app := range jobs {
-				errs = errors.Join(errs, app.create(ctx, s.client))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(creators)
+	for i, app := range s.apps {
+		group.Go(func() error {
+			if err := app.create(ctx, s.client); err != nil || s.compared.Part == "" {
+				return err
 			}
-			failed <- errs
-		}()
+			return createRoute(ctx, s.client, i)
+		})
 	}
-	for _, app := range s.apps {
-		jobs <- app
-	}
-	close(jobs)
-	var errs error
-	for range creators {
-		errs = errors.Join(errs, <-failed)
-	}
-	return errs
+	return group.Wait()
 }
 
 // startInterceptor starts the built interceptor and waits until it serves.

@@ -14,6 +14,9 @@
 // With --accuracy it counts the requests of each side of constant weights instead, next to an Envoy with a static
 // split, and those to the side without weight while a weight changes.
 //
+// With --envoy-gateway it measures the same change of an HTTPRoute by Envoy Gateway instead, on the same API server and
+// alternating with the interceptor.
+//
 // With --sink the measured proxy also sends its metrics to the interceptor, at the interval of its bootstrap. The bare
 // server's proxy never does, so its times stay a lower bound. With --tls the measured proxy connects as the agent's
 // proxies do, by TLS and with a token.
@@ -38,6 +41,7 @@ import (
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchmain"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/envoygateway"
 )
 
 // options are the command line options.
@@ -54,6 +58,8 @@ type options struct {
 	accuracy int
 	// reporters is the number of proxies that send metrics of all their clusters.
 	reporters int
+	// compared are the files of Envoy Gateway, to measure it instead of the bare server.
+	compared envoygateway.Files
 }
 
 func main() {
@@ -74,6 +80,10 @@ func main() {
 				"`number` of more proxies, over all fleets, that send metrics of all clusters of their fleet each second")
 			flags.IntVar(&chosen.accuracy, "accuracy", 0,
 				"measure only the accuracy of splits, by a `number` of requests for each weight, with the first shape")
+			flags.StringVar(&chosen.compared.Part, "envoy-gateway", "",
+				"measure only an HTTPScaledObject and an HTTPRoute of Envoy Gateway, whose built part is in this `folder`")
+			flags.StringVar(&chosen.compared.CRDs, "gateway-api-crds", os.Getenv("GATEWAY_API_CRDS"),
+				"`folder` of the Gateway API's CustomResourceDefinitions; by default $GATEWAY_API_CRDS")
 			flags.BoolVar(&chosen.tls, "tls", false, "the measured proxy connects by TLS with a token")
 		},
 		Check: func() (err error) {
@@ -103,6 +113,9 @@ func (o options) check() error {
 			benchmain.ErrArgument, len(canaryShares())+1)
 	case o.reporters < 0 || o.reporters > maxReporters || o.reporters > 0 && o.tls:
 		return fmt.Errorf("%w: --reporters is %d, 0 to %d, without --tls", benchmain.ErrArgument, o.reporters, maxReporters)
+	case o.compared.Part != "" && (o.soak > 0 || o.accuracy > 0 || o.reporters > 0 || o.tls):
+		return fmt.Errorf("%w: --envoy-gateway is for neither --soak, --accuracy, --reporters nor --tls",
+			benchmain.ErrArgument)
 	case o.samples < 100:
 		return fmt.Errorf("%w: --samples is %d, at least 100", benchmain.ErrArgument, o.samples)
 	}

@@ -62,6 +62,8 @@ type result struct {
 	Soak soak `json:"soak,omitzero"`
 	// Accuracy are the results with --accuracy.
 	Accuracy *accuracy `json:"accuracy,omitempty"`
+	// Comparison are the results with --envoy-gateway.
+	Comparison *comparison `json:"comparison,omitempty"`
 }
 
 // cell contains the times of one kind.
@@ -112,6 +114,10 @@ func (r *report) summarise() {
 		entry := &r.Results[i]
 		if entry.Accuracy != nil {
 			r.Limits = append(r.Limits, entry.Accuracy.limits()...)
+			continue
+		}
+		if entry.Comparison != nil {
+			r.Limits = append(r.Limits, entry.Comparison.limits(entry.Shape.Objects)...)
 			continue
 		}
 		if len(entry.Soak.Readings) > 0 {
@@ -189,12 +195,7 @@ func (r *result) memoryLimits() []benchresult.Limit {
 
 // table prints the results for people.
 func (r *report) table(w io.Writer) {
-	if r.Lines != nil || r.Results[0].Accuracy != nil {
-		if r.Lines != nil {
-			r.Results[0].Soak.table(w)
-		} else {
-			r.Results[0].Accuracy.table(w)
-		}
+	if r.special(w) {
 		columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 		benchresult.Print(columns, r.Limits, "\t")
 		_ = columns.Flush() // the reader notices a table that cannot be printed
@@ -239,6 +240,21 @@ func (r *report) table(w io.Writer) {
 	}
 	benchresult.Print(columns, r.Limits, "\t")
 	_ = columns.Flush() // the reader notices a table that cannot be printed
+}
+
+// special prints the results of --soak, --accuracy or --envoy-gateway. It returns false for a report of none of them.
+func (r *report) special(w io.Writer) bool {
+	switch first := r.Results[0]; {
+	case first.Comparison != nil:
+		compareTable(w, r.Results)
+	case r.Lines != nil:
+		first.Soak.table(w)
+	case first.Accuracy != nil:
+		first.Accuracy.table(w)
+	default:
+		return false
+	}
+	return true
 }
 
 // rows prints the times of one cell.
