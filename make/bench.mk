@@ -8,18 +8,27 @@ bench_one       = $(COMPILE) go run ./bench/$(1) $(2) --json $(BENCHED)/$(1).jso
 bench_table     = $(COMPILE) go run ./bench/table $(2) $(foreach b,$(1),$(b)=$(BENCHED)/$(b).json)
 
 .PHONY: bench
-bench: tools-cluster ## [80 min] measure everything next to references and limits, and write one table, JSON and images to docs/dev/performance (HTTP_ADD_ON=)
+bench: tools-cluster ## [120 min] measure everything next to references and limits, and write one table, JSON and images to docs/dev/performance (HTTP_ADD_ON=)
 	$(CLUSTER) build
-	@mkdir -p $(BENCHED) docs/dev/performance && rm -f $(BENCHES:%=$(BENCHED)/%.json) $(BENCHED)/accuracy.json $(BENCHED)/reporting.json
-	export $(API_SERVER) $(ENVOY) $(GATEWAY_API) $(CONTROLLERS); \
+	@mkdir -p $(BENCHED) docs/dev/performance && rm -f $(BENCHES:%=$(BENCHED)/%.json) $(BENCHED)/accuracy.json $(BENCHED)/reporting.json $(BENCHED)/envoygateway.json
+	export $(API_SERVER) $(ENVOY) $(GATEWAY_API) $(ENVOY_GATEWAY) $(CONTROLLERS); \
 	$(foreach b,$(filter-out zero,$(BENCHES)),$(call bench_one,$(b))) \
-	$(bench_accuracy) $(bench_reporting) \
+	$(bench_accuracy) $(bench_reporting) $(bench_envoygateway) \
 	$(call bench_one,zero,$(if $(HTTP_ADD_ON),--http-add-on=$(HTTP_ADD_ON))) \
-	$(call bench_table,$(BENCHES) accuracy reporting,--folder docs/dev/performance)
+	$(call bench_table,$(BENCHES) accuracy reporting envoygateway,--folder docs/dev/performance)
 
 # Benchmarks of their own, by the program of bench/propagation.
 bench_accuracy = $(COMPILE) go run ./bench/propagation --accuracy=100000 --shapes=1x100 $(1) --json $(BENCHED)/accuracy.json || test -s $(BENCHED)/accuracy.json;
 bench_reporting = $(COMPILE) go run ./bench/propagation --reporters=100 --shapes=100x10000 $(1) --json $(BENCHED)/reporting.json || test -s $(BENCHED)/reporting.json;
+
+bench_envoygateway = $(COMPILE) go run ./bench/propagation --envoy-gateway="$$ENVOY_GATEWAY_PART" --crowd=0 --shapes=1x100,1x1000,1x3000 $(1) --json $(BENCHED)/envoygateway.json || test -s $(BENCHED)/envoygateway.json;
+ENVOY_GATEWAY = ENVOY_GATEWAY_PART="$$($(CLUSTER) path envoy-gateway)"
+
+.PHONY: bench-envoygateway
+bench-envoygateway: tools-cluster ## [12 min] measure a weight by Envoy Gateway next to the interceptor, among 100, 1000 and 3000 routes
+	$(CLUSTER) build
+	@mkdir -p $(BENCHED) && rm -f $(BENCHED)/envoygateway.json
+	export $(API_SERVER) $(ENVOY) $(GATEWAY_API) $(ENVOY_GATEWAY); $(call bench_envoygateway,$(ARGS)) $(call bench_table,envoygateway)
 
 .PHONY: bench-reporting
 bench-reporting: tools-cluster ## [12 min] measure a weight among 10,000 HTTPScaledObjects, while a hundred proxies send metrics of all their clusters

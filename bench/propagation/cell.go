@@ -56,7 +56,7 @@ func measureShape(
 		found.Accuracy = new(accuracy)
 		return found, s.measureAccuracy(ctx, found.Accuracy, progress)
 	}
-	if s.compared.Part != "" {
+	if s.envoyGateway.Part != "" {
 		found.Comparison = new(comparison)
 		return found, s.compare(ctx, ours, found.Comparison)
 	}

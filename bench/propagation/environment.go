@@ -93,8 +93,8 @@ func (s *environment) start(ctx context.Context) error {
 	if err := apiserver.Apply(ctx, s.client, metav1.NamespaceDefault, string(crd)); err != nil {
 		return err
 	}
-	if s.compared.Part != "" {
-		if err := s.compared.Install(ctx, s.client); err != nil {
+	if s.envoyGateway.Part != "" {
+		if err := s.envoyGateway.Install(ctx, s.client); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func (s *environment) populate(ctx context.Context) error {
 	group.SetLimit(creators)
 	for i, app := range s.apps {
 		group.Go(func() error {
-			if err := app.create(ctx, s.client); err != nil || s.compared.Part == "" {
+			if err := app.create(ctx, s.client); err != nil || s.envoyGateway.Part == "" {
 				return err
 			}
 			return createRoute(ctx, s.client, i)

@@ -58,8 +58,8 @@ type options struct {
 	accuracy int
 	// reporters is the number of proxies that send metrics of all their clusters.
 	reporters int
-	// compared are the files of Envoy Gateway, to measure it instead of the bare server.
-	compared envoygateway.Files
+	// envoyGateway are the files of Envoy Gateway, to measure it instead of the bare server.
+	envoyGateway envoygateway.Files
 }
 
 func main() {
@@ -80,9 +80,9 @@ func main() {
 				"`number` of more proxies, over all fleets, that send metrics of all clusters of their fleet each second")
 			flags.IntVar(&chosen.accuracy, "accuracy", 0,
 				"measure only the accuracy of splits, by a `number` of requests for each weight, with the first shape")
-			flags.StringVar(&chosen.compared.Part, "envoy-gateway", "",
+			flags.StringVar(&chosen.envoyGateway.Part, "envoy-gateway", "",
 				"measure only an HTTPScaledObject and an HTTPRoute of Envoy Gateway, whose built part is in this `folder`")
-			flags.StringVar(&chosen.compared.CRDs, "gateway-api-crds", os.Getenv("GATEWAY_API_CRDS"),
+			flags.StringVar(&chosen.envoyGateway.CRDs, "gateway-api-crds", os.Getenv("GATEWAY_API_CRDS"),
 				"`folder` of the Gateway API's CustomResourceDefinitions; by default $GATEWAY_API_CRDS")
 			flags.BoolVar(&chosen.tls, "tls", false, "the measured proxy connects by TLS with a token")
 		},
@@ -113,7 +113,7 @@ func (o options) check() error {
 			benchmain.ErrArgument, len(canaryShares())+1)
 	case o.reporters < 0 || o.reporters > maxReporters || o.reporters > 0 && o.tls:
 		return fmt.Errorf("%w: --reporters is %d, 0 to %d, without --tls", benchmain.ErrArgument, o.reporters, maxReporters)
-	case o.compared.Part != "" && (o.soak > 0 || o.accuracy > 0 || o.reporters > 0 || o.tls):
+	case o.envoyGateway.Part != "" && (o.soak > 0 || o.accuracy > 0 || o.reporters > 0 || o.tls):
 		return fmt.Errorf("%w: --envoy-gateway is for neither --soak, --accuracy, --reporters nor --tls",
 			benchmain.ErrArgument)
 	case o.samples < 100:

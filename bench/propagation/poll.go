@@ -20,6 +20,7 @@ type poller struct {
 	client *http.Client
 	url    string
 	host   string
+	limit  time.Duration // of until
 }
 
 // newPoller returns a poller of the proxy at an address.
@@ -29,13 +30,13 @@ func newPoller(at netip.AddrPort, host string) poller {
 			Timeout:   arrivalLimit,
 			Transport: &http.Transport{MaxIdleConnsPerHost: 1, MaxConnsPerHost: 1, DisableCompression: true},
 		},
-		url: fmt.Sprintf("http://%s/", at), host: host,
+		url: fmt.Sprintf("http://%s/", at), host: host, limit: arrivalLimit,
 	}
 }
 
 // until polls until an answer comes from the wanted side, and returns the time of that answer.
 func (p poller) until(ctx context.Context, want string) (time.Time, error) {
-	ctx, cancel := context.WithTimeout(ctx, arrivalLimit)
+	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
 	for {
 		got, err := p.ask(ctx)

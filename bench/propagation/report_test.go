@@ -146,3 +146,34 @@ func TestAccuracy(t *testing.T) {
 		})
 	}
 }
+
+// TestEnvoyGateway has a weight by Envoy Gateway next to one by the interceptor.
+func TestEnvoyGateway(t *testing.T) {
+	t.Parallel()
+	times := func(ms float64) quantiles { return quantiles{P50: ms * 1000, P90: ms * 1000, P99: ms * 1000} }
+	for name, test := range map[string]struct {
+		routes int
+		theirs float64 // milliseconds
+		want   string
+	}{
+		"fast enough":       {1000, 200, ""},
+		"few routes":        {100, 40, ""},
+		"not fast enough":   {1000, 199, "Envoy Gateway / interceptor, PATCH to first response, p50, 1000 routes is 19.90, at least 20.00 is allowed"},
+		"few, not fast":     {100, 39, "100 routes is 3.90, at least 4.00 is allowed"},
+		"nothing was there": {1000, 0, "1000 routes is 0.00, at least 20.00 is allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			results := report{Results: []result{{Shape: shape{1, test.routes}, Comparison: &comparison{
+				Interceptor:  systemResult{Since: times(3), Patch: times(10)},
+				EnvoyGateway: systemResult{Patch: times(test.theirs)},
+			}}}}
+			results.summarise()
+			results.table(io.Discard)
+			err := benchresult.Verdict(results.Limits)
+			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+				t.Errorf("the verdict is %v, want %q", err, test.want)
+			}
+		})
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,8 @@ var (
 	errArgument = errors.New("want NAME=FILE, with the JSON results of a benchmark")
 	// errNoLimits is returned for a file that does not contain the results of a benchmark.
 	errNoLimits = errors.New("no limits")
+	// errNoResults is returned for a benchmark that has failed before it wrote its results.
+	errNoResults = errors.New("no results: the benchmark has failed, see its output above")
 )
 
 // run is the program with its environment as arguments.
@@ -63,20 +66,27 @@ func run(arguments []string, stdout, stderr io.Writer) error {
 		errs = store(all, *folder)
 	}
 	for _, read := range all {
-		if err := benchresult.Verdict(read.Limits); err != nil {
+		err := benchresult.Verdict(read.Limits)
+		if len(read.Limits) == 0 {
+			err = errNoResults
+		}
+		if err != nil {
 			errs = errors.Join(errs, fmt.Errorf("%s: %w", read.Name, err))
 		}
 	}
 	return errs
 }
 
-// readResults reads the results of an argument.
+// readResults reads the results of an argument. They have no limits if the file does not exist.
 func readResults(argument string) (read results, err error) {
 	name, file, has := strings.Cut(argument, "=")
 	if !has {
 		return results{}, fmt.Errorf("%s: %w", argument, errArgument)
 	}
 	text, err := os.ReadFile(filepath.Clean(file))
+	if errors.Is(err, fs.ErrNotExist) {
+		return results{Name: name}, nil
+	}
 	if err != nil {
 		return results{}, err
 	}
@@ -94,6 +104,9 @@ func printTable(all []results, w io.Writer) error {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(columns, "benchmark\tfigure\tmeasured\tvalue\tallowed\t\t")
 	for _, read := range all {
+		if len(read.Limits) == 0 {
+			fmt.Fprintf(columns, "%s\tno results\t\t\t\tMISSED\t\n", read.Name)
+		}
 		for _, limit := range read.Limits {
 			fmt.Fprintf(columns, "%s\t%s\n", read.Name, limit.Row())
 		}

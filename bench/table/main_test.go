@@ -32,6 +32,11 @@ func TestOneTable(t *testing.T) {
 			[]string{"1.20   at most 1.15  MISSED"},
 			"bench-0: p50 is 1.20, at most 1.15 is allowed",
 		},
+		"one has failed": {
+			[]string{"", `{"limits": [{"name": "rate", "value": 0.7, "limit": 0.5, "atLeast": true}]}`},
+			[]string{"bench-0    no results", "0.70   at least 0.50  ok"},
+			"bench-0: no results",
+		},
 		"something else": {[]string{`{"plugin": "kedify/http"}`}, nil, "no limits"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -39,6 +44,10 @@ func TestOneTable(t *testing.T) {
 			var files []string
 			for i, content := range test.files {
 				file := filepath.Join(t.TempDir(), "results.json")
+				if content == "" {
+					files = append(files, fmt.Sprintf("bench-%d=%s", i, file)) // The file does not exist.
+					continue
+				}
 				if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 					t.Fatal(err)
 				}

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"os"
 	"strconv"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/coldstart"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
@@ -20,6 +22,8 @@ const (
 	mostApps = 100
 	// timeout bounds each wait. Requests wait longer.
 	timeout = 2 * time.Minute
+	// adminPort is the interceptor's.
+	adminPort = 9090
 	// pollInterval is the polling interval.
 	pollInterval = 5 * time.Millisecond
 )
@@ -80,7 +84,7 @@ func (s *environment) startRest(ctx context.Context) (err error) {
 		return err
 	}
 	s.paths = []path{
-		{name: "ours", proxy: coldstart.Proxy, held: s.replica.Queued, parts: []process.Folder{s.envoyAt, s.interceptorAt}},
+		{name: "ours", proxy: coldstart.Proxy, held: pendingAt(s.queueURL()), parts: []process.Folder{s.envoyAt, s.interceptorAt}},
 	}
 	if s.direct, err = startDirect(ctx, s.options, s.Folder); err != nil {
 		return err
@@ -89,6 +93,11 @@ func (s *environment) startRest(ctx context.Context) (err error) {
 		err = s.startPeer(ctx)
 	}
 	return err
+}
+
+// queueURL returns the URL of the interceptor's pending requests. It costs less than to read all metrics.
+func (s *environment) queueURL() string {
+	return "http://" + netip.AddrPortFrom(s.replica.Address, adminPort).String() + sink.QueuePath
 }
 
 // stop stops everything.

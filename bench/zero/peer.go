@@ -72,7 +72,7 @@ func (s *environment) startPeer(ctx context.Context) error {
 	}
 	at, err := process.Find(s.peer.PID())
 	s.paths = append(s.paths, path{
-		name: "http-add-on", proxy: net.JoinHostPort("127.0.0.1", strconv.Itoa(peerPort)), held: peerHeld,
+		name: "http-add-on", proxy: net.JoinHostPort("127.0.0.1", strconv.Itoa(peerPort)), held: pendingAt(peerAdmin("/queue")),
 		parts: []process.Folder{at},
 	})
 	return err
@@ -81,21 +81,24 @@ func (s *environment) startPeer(ctx context.Context) error {
 // peerAdmin returns the URL of one of the peer's own paths.
 func peerAdmin(path string) string { return fmt.Sprint("http://127.0.0.1:", peerAdminPort, path) }
 
-// peerHeld returns the number of the peer's pending requests, which its apps have not answered.
-func peerHeld(ctx context.Context) (int, error) {
-	answer, err := traffic.Get(ctx, peerAdmin("/queue"), "", nil)
-	if err != nil {
-		return 0, err
+// pendingAt returns the function that reads the number of pending requests, which their apps have not answered, from the
+// URL of /queue. The peer's and the interceptor's have the same format.
+func pendingAt(url string) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) {
+		answer, err := traffic.Get(ctx, url, "", nil)
+		if err != nil {
+			return 0, err
+		}
+		var queues map[string]struct{ Concurrency int }
+		if err := json.Unmarshal(answer.Body, &queues); err != nil {
+			return 0, fmt.Errorf("%w: %s in %s", err, url, answer.Body)
+		}
+		sum := 0
+		for _, queue := range queues {
+			sum += queue.Concurrency
+		}
+		return sum, nil
 	}
-	var queues map[string]struct{ Concurrency int }
-	if err := json.Unmarshal(answer.Body, &queues); err != nil {
-		return 0, fmt.Errorf("%w: %w in %s", errPeer, err, answer.Body)
-	}
-	sum := 0
-	for _, queue := range queues {
-		sum += queue.Concurrency
-	}
-	return sum, nil
 }
 
 // path is a path of requests to the apps.

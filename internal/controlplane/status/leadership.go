@@ -187,9 +187,7 @@ func (l *leadership) reconcile(ctx context.Context, key model.Key) {
 	object, proxies := l.find(key)
 	rec, status := l.plan(key, object, proxies)
 	if status == nil {
-		if next, exists := l.shares.pass(key.Namespace); exists {
-			l.queue.Add(next)
-		}
+		l.queueAll(l.shares.pass(key.Namespace))
 		return
 	}
 	defer l.endWrite(key)
@@ -217,10 +215,13 @@ func (l *leadership) reconcile(ctx context.Context, key model.Key) {
 	l.finishWeight(key, object, status.DataPlane)
 }
 
-// endWrite ends the part of an object in the shares of its namespace, and queues the next object that waits for one.
-func (l *leadership) endWrite(key model.Key) {
-	if next, exists := l.shares.leave(key); exists {
-		l.queue.Add(next)
+// endWrite ends the part of an object in the shares of its namespace, and queues objects that have waited for one.
+func (l *leadership) endWrite(key model.Key) { l.queueAll(l.shares.leave(key)) }
+
+// queueAll queues objects.
+func (l *leadership) queueAll(keys []model.Key) {
+	for _, key := range keys {
+		l.queue.Add(key)
 	}
 }
 

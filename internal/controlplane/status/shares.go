@@ -19,8 +19,7 @@ type shares struct {
 	isIn    map[model.Key]struct{}    // the objects in parked
 }
 
-// newShares returns shares of a number of workers. isCanary selects the objects that do not wait for others of their
-// namespace.
+// newShares returns shares of a number of workers. isCanary selects the objects that precede others of their namespace.
 func newShares(workers int, isCanary func(model.Key) bool) *shares {
 	return &shares{
 		newOrder: func() *canariesFirst { return &canariesFirst{isCanary: isCanary} },
@@ -39,6 +38,7 @@ func (s *shares) enter(key model.Key) bool {
 		return true
 	}
 	if _, isIn := s.isIn[key]; isIn {
+		s.parked[key.Namespace].Touch(key)
 		return false
 	}
 	if s.parked[key.Namespace] == nil {
@@ -49,37 +49,53 @@ func (s *shares) enter(key model.Key) bool {
 	return false
 }
 
-// leave ends a write to an object, and returns one of its namespace that waits.
-func (s *shares) leave(key model.Key) (next model.Key, exists bool) {
+// leave ends a write to an object, and returns objects that can now be written: one that waits of its namespace, and one
+// of another namespace, which may have waited for a free worker. The caller queues them.
+func (s *shares) leave(key model.Key) []model.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free++
 	if s.running[key.Namespace]--; s.running[key.Namespace] == 0 {
 		delete(s.running, key.Namespace)
 	}
-	return s.pop(key.Namespace)
+	const most = 2
+	return s.next(key.Namespace, most)
 }
 
-// pass returns an object of a namespace that waits although no write of the namespace is in progress: the object that
-// leave has returned before needed no write.
-func (s *shares) pass(namespace string) (next model.Key, exists bool) {
+// pass returns an object that can be written instead of one of a namespace that needed no write. The caller queues it.
+func (s *shares) pass(namespace string) []model.Key {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running[namespace] > 0 {
-		return model.Key{}, false // leave will return it.
-	}
-	return s.pop(namespace)
+	return s.next(namespace, 1)
 }
 
-// pop removes and returns an object that waits. The caller holds the lock.
-func (s *shares) pop(namespace string) (next model.Key, exists bool) {
-	parked := s.parked[namespace]
-	if parked == nil {
-		return model.Key{}, false
+// next removes and returns at most a number of waiting objects, one of each namespace whose share permits a write, and
+// that of the given namespace first. While objects wait, a write is in progress, or next has returned an object that
+// will be followed by leave or pass. The caller holds the lock.
+func (s *shares) next(namespace string, most int) []model.Key {
+	keys := s.pop(nil, namespace)
+	for other := range s.parked {
+		if len(keys) == most {
+			break
+		}
+		if other != namespace {
+			keys = s.pop(keys, other)
+		}
 	}
-	if next = parked.Pop(); parked.Len() == 0 {
+	return keys
+}
+
+// pop removes a waiting object of a namespace and appends it to keys, if the share of the namespace permits a write after
+// those of keys have begun. The caller holds the lock.
+func (s *shares) pop(keys []model.Key, namespace string) []model.Key {
+	parked := s.parked[namespace]
+	if parked == nil || s.running[namespace] >= s.free-len(keys) {
+		return keys
+	}
+	next := parked.Pop()
+	if parked.Len() == 0 {
 		delete(s.parked, namespace)
 	}
 	delete(s.isIn, next)
-	return next, true
+	return append(keys, next)
 }
