@@ -34,6 +34,8 @@ var (
 	// errForeign is the error of local requests that a web page of another host may have caused.
 	errForeign = errors.New("this port serves only http://localhost, http://127.0.0.1 and http://[::1]: " +
 		"open the page through kubectl http-canary dashboard")
+	// errCursor is the error of an invalid parameter of the list.
+	errCursor = errors.New(`continue: use the value of "continue" in the response before`)
 	// errForbidden is the error of requests for a namespace that the caller may not read.
 	errForbidden = errors.New("you may not list the httpscaledobjects or interceptorroutes of this namespace")
 	// errNoObject is the error of requests for an object that does not exist.
@@ -157,6 +159,11 @@ func (p *Page) serveObjects(w http.ResponseWriter, r *http.Request, granted gran
 			return
 		}
 	}
+	after, err := cursorOf(query.Get("continue"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
 	seen := newScope(granted, query.Get("namespace"))
 	whole, err := p.list(r, seen)
 	if err != nil {
@@ -166,7 +173,7 @@ func (p *Page) serveObjects(w http.ResponseWriter, r *http.Request, granted gran
 	page := update{isWhole: true}
 	next := ""
 	for _, one := range whole.rows {
-		if one.key.String() <= query.Get("continue") || !seen.sees(one.collection()) {
+		if one.key.Compare(after) <= 0 || !seen.sees(one.collection()) {
 			continue
 		}
 		if len(page.rows) == limit {
@@ -178,6 +185,16 @@ func (p *Page) serveObjects(w http.ResponseWriter, r *http.Request, granted gran
 	text := page.encode(seen.sees)
 	text = append(text[:len(text)-1], `,"continue":"`+next+`","interceptors":`...)
 	writeJSON(w, append(append(text, whole.interceptors...), '}'))
+}
+
+// cursorOf returns the last object of the page before, from the value of "continue" in its response. It is the zero Key
+// for the first page.
+func cursorOf(text string) (model.Key, error) {
+	namespace, name, isKey := strings.Cut(text, "/")
+	if text != "" && !isKey {
+		return model.Key{}, errCursor
+	}
+	return model.Key{Namespace: namespace, Name: name}, nil
 }
 
 // list returns all objects, with their collections reviewed.

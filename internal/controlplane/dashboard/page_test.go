@@ -216,10 +216,38 @@ func TestList(t *testing.T) {
 	if _, names := list(t, url+"?namespace=bank", nil); len(names) != 1 {
 		t.Errorf("objects of a namespace: %v", names)
 	}
-	for _, query := range []string{"0", "-1", "x", "10001"} {
-		response := send(t, url+"?limit="+query, nil, "")
+	for _, query := range []string{"limit=0", "limit=-1", "limit=x", "limit=10001", "continue=shop"} {
+		response := send(t, url+"?"+query, nil, "")
 		if response.StatusCode != http.StatusBadRequest {
-			t.Errorf("limit %s: %s", query, response.Status)
+			t.Errorf("%s: %s", query, response.Status)
+		}
+	}
+}
+
+// TestPagesOfSimilarNames has namespaces and objects whose names are prefixes of each other: each object is on one page.
+func TestPagesOfSimilarNames(t *testing.T) {
+	t.Parallel()
+	b := newBed(t, "")
+	var objects []ingest.Object
+	var want []string
+	for _, namespace := range []string{"shop", "shop-staging", "shop.eu", "shop0"} {
+		for _, name := range []string{"web", "web-2", "web.eu", "web0"} {
+			objects = append(objects, object(namespace, name, name+"."+namespace+".test"))
+			want = append(want, namespace+"/"+name)
+		}
+	}
+	b.observe(nil, objects...)
+	for _, limit := range []int{1, 3, 5, 16} {
+		var all []string
+		for next := ""; ; {
+			page, names := list(t, fmt.Sprintf("%s/api/v1/objects?limit=%d&continue=%s", b.local.URL, limit, next), nil)
+			all = append(all, names...)
+			if next = page.Continue; next == "" {
+				break
+			}
+		}
+		if !slices.Equal(all, want) {
+			t.Errorf("pages of %d: %v, want %v", limit, all, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/test/kit"
 )
 
@@ -125,6 +127,27 @@ func TestDeletedObjectLeavesTheQuarantine(t *testing.T) {
 		s.expect("after the deletion", map[string]string{})
 		s.set("bad", "poison.test", good())
 		s.expect("with another object of the name", map[string]string{}, "bad")
+	})
+}
+
+// TestReplacedObjectLeavesTheQuarantine deletes an object that waits, and creates a good one of its name, before the next
+// pass.
+func TestReplacedObjectLeavesTheQuarantine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newPoisoned(t)
+		s.set("bad", "bad.test", good())
+		s.expect("at first", map[string]string{"bad": "bad.test"})
+		for version := range 3 {
+			s.set("bad", fmt.Sprintf("poison-%d.test", version), good())
+			s.expect("with poison", map[string]string{"bad": "bad.test"}, "bad")
+		}
+		object := kit.WithAnnotation(kit.NewScaledObject("ns-bad", "bad", "bad", 1, "new.test"),
+			httpv1alpha1.AnnotationFleet, httpv1alpha1.FleetShared)
+		object.UID, object.ResourceVersion = "another", "new"
+		if err := errors.Join(s.scaledObjects[0].Delete(object), s.scaledObjects[0].Add(object)); err != nil {
+			t.Fatal(err)
+		}
+		s.expect("with another object of the name", map[string]string{"bad": "new.test"})
 	})
 }
 

@@ -120,7 +120,7 @@ func (t *trackedObject) setProblems(all []model.Problem) {
 // publishChanges publishes the changes in all fleets and returns the objects with any change.
 func (l *Loop) publishChanges(ctx context.Context, batch changes) map[model.Key]Object {
 	isFirst := l.resolver == nil
-	if l.quarantine.release(batch); l.quarantine.isFallback {
+	if l.quarantine.release(batch, l.uidOf); l.quarantine.isFallback {
 		l.reset()
 	}
 	outcome, withCertificate, err := l.publishIncremental(batch)

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	httpv1alpha1 "github.com/kedify/argo-rollouts-plugin/api/http/v1alpha1"
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -66,8 +68,9 @@ func newQuarantine() *quarantine {
 // isEmpty reports whether no object is in quarantine.
 func (q *quarantine) isEmpty() bool { return len(q.objects) == 0 }
 
-// release removes the objects to be tried again after changes, and deleted ones.
-func (q *quarantine) release(batch changes) {
+// release removes the objects to be tried again after changes, and deleted ones, even if there is another object of the
+// name already. uidOf returns the UID of an object before the changes.
+func (q *quarantine) release(batch changes, uidOf func(model.Key) types.UID) {
 	if q.isEmpty() {
 		return
 	}
@@ -85,7 +88,7 @@ func (q *quarantine) release(batch changes) {
 		_, isChanged := namespaces[key.Namespace]
 		failure.isChanged = failure.isChanged || isChanged || isAll
 		object, isUpdated := batch.routing.ScaledObjects[key]
-		isDeleted := isUpdated && object == nil
+		isDeleted := isUpdated && (object == nil || object.UID != uidOf(key))
 		if isDeleted || failure.isChanged && !now.Before(failure.notBefore) {
 			delete(q.objects, key)
 			q.isFallback = false
@@ -223,6 +226,14 @@ func (l *Loop) withoutQuarantined(objects []*httpv1alpha1.HTTPScaledObject) []*h
 		}
 	}
 	return rest
+}
+
+// uidOf returns the UID of the tracked version of an object, "" if there is none.
+func (l *Loop) uidOf(key model.Key) types.UID {
+	if before := l.objects[key]; before != nil && before.object != nil {
+		return before.object.UID
+	}
+	return ""
 }
 
 // keyOf returns the namespace and name of an object.

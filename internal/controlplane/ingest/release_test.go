@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/resolve/certificates"
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
@@ -88,7 +89,8 @@ func TestReleaseBySecret(t *testing.T) {
 	for namespace, isReleased := range map[string]bool{"ns-bad": true, "ns-other": false} {
 		q := newQuarantine()
 		q.add(keyIn("bad"), errors.New("a bug"))
-		q.release(changes{secrets: map[model.Key]*certificates.Secret{{Namespace: namespace, Name: "tls"}: nil}})
+		q.release(changes{secrets: map[model.Key]*certificates.Secret{{Namespace: namespace, Name: "tls"}: nil}},
+			func(model.Key) types.UID { return "" })
 		if q.isEmpty() != isReleased {
 			t.Errorf("a Secret of namespace %s: released: %v, want %v", namespace, q.isEmpty(), isReleased)
 		}

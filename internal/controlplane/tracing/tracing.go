@@ -50,7 +50,8 @@ type Tracer struct {
 // New returns a Tracer. It does not wait for the collector.
 func New(ctx context.Context, options Options) (*Tracer, error) {
 	settings := []otlptracegrpc.Option{otlptracegrpc.WithEndpointURL(options.Endpoint)}
-	if options.CA != "" && strings.HasPrefix(options.Endpoint, "https:") { // the exporter would use TLS with http, too
+	scheme, _, _ := strings.Cut(options.Endpoint, ":")
+	if options.CA != "" && strings.EqualFold(scheme, "https") { // the exporter would use TLS with http, too
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM([]byte(options.CA)) {
 			return nil, fmt.Errorf("CA of the collector of traces: %w", errCA)

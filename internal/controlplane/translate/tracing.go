@@ -110,8 +110,8 @@ func (t Tracing) address() (*corev3.SocketAddress, error) {
 	}, nil
 }
 
-// hostPattern matches a DNS name, which may have underscores.
-const hostPattern = `^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?$`
+// hostPattern matches a DNS name, which may have underscores, and may end with a dot so that no search domain applies.
+const hostPattern = `^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,251}[A-Za-z0-9])?[.]?$`
 
 // isHost reports whether a text is a DNS name, or an IP address without a zone: Envoy has no other addresses.
 func isHost(name string) bool {
@@ -229,7 +229,7 @@ func (t Tracing) cluster() (*clusterv3.Cluster, error) {
 		},
 	}
 	if t.isSecure() {
-		if cluster.TransportSocket, err = collectorTLS(t.CA, address.GetAddress()); err != nil {
+		if cluster.TransportSocket, err = collectorTLS(t.CA, strings.TrimSuffix(address.GetAddress(), ".")); err != nil {
 			return nil, err
 		}
 	}

@@ -1,6 +1,7 @@
 package translate_test
 
 import (
+	"bytes"
 	"math"
 	"strings"
 	"testing"
@@ -29,6 +30,7 @@ func TestTracing(t *testing.T) {
 		"a host":       {translate.Tracing{Endpoint: "http://otel.tracing", Sampling: 0.25}, "otel.tracing", 4317, false},
 		"an address":   {translate.Tracing{Endpoint: "http://[2001:db8::1]:14317/"}, "2001:db8::1", 14317, false},
 		"with a CA":    {translate.Tracing{Endpoint: "https://otel.tracing:443", CA: ca}, "otel.tracing", 443, true},
+		"a final dot":  {translate.Tracing{Endpoint: "HTTPS://otel.tracing.:443", CA: ca}, "otel.tracing.", 443, true},
 		"TLS by IP":    {translate.Tracing{Endpoint: "https://10.0.0.7", CA: ca}, "10.0.0.7", 4317, true},
 		"without a CA": {translate.Tracing{Endpoint: "http://otel.tracing:1", CA: "ca"}, "otel.tracing", 1, false},
 	} {
@@ -59,6 +61,9 @@ func TestTracing(t *testing.T) {
 		if at.GetAddress() != test.address || at.GetPortValue() != test.port ||
 			(cluster.GetTransportSocket() != nil) != test.isTLS || cluster.GetWaitForWarmOnInit().GetValue() {
 			t.Errorf("%s: cluster %v", name, cluster)
+		}
+		if bytes.Contains(cluster.GetTransportSocket().GetTypedConfig().GetValue(), []byte("otel.tracing.")) {
+			t.Errorf("%s: the name of the certificate ends with a dot: %v", name, cluster)
 		}
 	}
 }

@@ -28,6 +28,9 @@ const (
 	maxRunning, timeout = 16, 5 * time.Second
 	// MaxReviews is how many permissions of a user are reviewed at once, and reviewsPerSecond how many after these.
 	MaxReviews, reviewsPerSecond = 1000, 10
+	// limitAge is how long the limit of a user is kept after the review of a token: until the token is reviewed again, and
+	// then until the user can have as many reviews as a new one.
+	limitAge = MaxAge + MaxReviews/reviewsPerSecond*time.Second
 	// bearer is the beginning of an Authorization header with a token.
 	bearer = "Bearer "
 )
@@ -126,7 +129,7 @@ func (v *Verifier) User(ctx context.Context, header string) (*User, error) {
 	if status.Authenticated && status.User.Username != "" {
 		user = &User{verifier: v, hash: hash, info: status.User, limit: v.limitOf(status.User.Username)}
 	}
-	v.users.put(hash, user, v.reviewer.Now())
+	v.users.put(hash, user, v.reviewer.Now(), MaxAge)
 	if user == nil {
 		return nil, ErrInvalid
 	}
@@ -140,7 +143,7 @@ func (v *Verifier) limitOf(name string) *rate.Limiter {
 	if !isKnown {
 		limit = rate.NewLimiter(reviewsPerSecond, MaxReviews)
 	}
-	v.limits.put(name, limit, now)
+	v.limits.put(name, limit, now, limitAge)
 	return limit
 }
 
@@ -192,7 +195,7 @@ func (u *User) may(ctx context.Context, namespace, verb, group, resource string)
 	if err != nil {
 		return false, err
 	}
-	v.access.put(asked, isAllowed, v.reviewer.Now())
+	v.access.put(asked, isAllowed, v.reviewer.Now(), MaxAge)
 	return isAllowed, nil
 }
 
@@ -212,7 +215,7 @@ func limited(ctx context.Context, running chan struct{}, review func(context.Con
 	return nil
 }
 
-// cache remembers values for MaxAge. The zero value is empty. It is safe for concurrent use.
+// cache remembers values for some time. The zero value is empty. It is safe for concurrent use.
 type cache[K comparable, V any] struct {
 	mu      sync.Mutex
 	entries map[K]entry[V]
@@ -235,8 +238,8 @@ func (c *cache[K, V]) get(key K, now time.Time) (value V, isKnown bool) {
 	return found.value, true
 }
 
-// put stores a value. If there are too many, it discards the expired ones, and all others if that is not enough.
-func (c *cache[K, V]) put(key K, value V, now time.Time) {
+// put stores a value for some time. If there are too many, it discards the expired ones, and all others if that is not enough.
+func (c *cache[K, V]) put(key K, value V, now time.Time, age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.entries) >= maxEntries {
@@ -245,5 +248,5 @@ func (c *cache[K, V]) put(key K, value V, now time.Time) {
 	if c.entries == nil || len(c.entries) >= maxEntries {
 		c.entries = map[K]entry[V]{}
 	}
-	c.entries[key] = entry[V]{value, now.Add(MaxAge)}
+	c.entries[key] = entry[V]{value, now.Add(age)}
 }

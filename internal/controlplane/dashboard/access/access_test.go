@@ -168,6 +168,10 @@ func TestManyReviews(t *testing.T) {
 	if got := ask("anna", access.MaxReviews); got == 0 || got > access.MaxReviews/10 {
 		t.Errorf("%d a second later", got)
 	}
+	server.now = server.now.Add(access.MaxAge)
+	if got := ask("anna", access.MaxReviews); got < access.MaxReviews/2 || got > 2*access.MaxReviews/3 {
+		t.Errorf("%d when the token was reviewed again, want those of a minute", got)
+	}
 }
 
 // TestManyTokens sends more tokens than are kept: each is still reviewed.
