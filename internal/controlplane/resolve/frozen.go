@@ -14,13 +14,11 @@ func (u *update) applyFrozen(changed map[model.Key]bool) {
 }
 
 // frozenObject returns the result for a frozen object: its published Routes, whatever its current version requests. It
-// owns hosts as before.
-func (o Options) frozenObject(object *httpv1alpha1.HTTPScaledObject, published []model.Route) resolvedObject {
+// owns the hosts of these, and none before its first publication.
+func frozenObject(object *httpv1alpha1.HTTPScaledObject, published []model.Route) resolvedObject {
 	allowed, _ := delegationOf(object)
-	frozen := resolvedObject{routes: published, claimant: claimant{
+	return resolvedObject{routes: published, claimant: claimant{
 		object: ownerOf(object).key, created: object.CreationTimestamp.UTC(), allowed: allowed,
 		isConverted: object.Spec.Converted != nil,
 	}}
-	frozen.named = o.namedHosts(object, frozen)
-	return frozen
 }

@@ -190,7 +190,7 @@ func (r *Resolver) resolve(state *objectState) desiredState {
 		published = nil // They belong to a deleted object of the same name.
 	}
 	if state.isFrozen {
-		return desiredState{resolvedObject: r.options.frozenObject(state.object, published)}
+		return desiredState{resolvedObject: frozenObject(state.object, published)}
 	}
 	desired.resolvedObject = resolveObject(state.object,
 		objectOptions{
