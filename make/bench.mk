@@ -8,7 +8,7 @@ bench_one       = $(COMPILE) go run ./bench/$(1) $(2) --json $(BENCHED)/$(1).jso
 bench_table     = $(COMPILE) go run ./bench/table $(2) $(foreach b,$(1),$(b)=$(BENCHED)/$(b).json)
 
 .PHONY: bench
-bench: tools-cluster ## [120 min] measure everything next to references and limits, and write one table, JSON and images to docs/dev/performance (HTTP_ADD_ON=)
+bench: tools-cluster ## [110 min] measure everything next to references and limits, and write one table, JSON and images to docs/dev/performance (HTTP_ADD_ON=)
 	$(CLUSTER) build
 	@mkdir -p $(BENCHED) docs/dev/performance && rm -f $(BENCHES:%=$(BENCHED)/%.json) $(BENCHED)/accuracy.json $(BENCHED)/reporting.json $(BENCHED)/envoygateway.json
 	export $(API_SERVER) $(ENVOY) $(GATEWAY_API) $(ENVOY_GATEWAY) $(CONTROLLERS); \
@@ -57,7 +57,7 @@ SOAK ?= 1h
 HTTP_ADD_ON ?=
 
 .PHONY: bench-request
-bench-request: tools-cluster ## [25 min] measure the cost of a request in a proxy, with and without stickiness, compared with a plain Envoy (ARGS=--blocks=24)
+bench-request: tools-cluster ## [17 min] measure the cost of a request in a proxy, with and without stickiness, compared with a plain Envoy (ARGS=--blocks=24)
 	$(CLUSTER) build
 	$(ENVOY) $(COMPILE) go run ./bench/request $(ARGS)
 

@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	flags.StringVar(&chosen.repo, "repo", ".", "`folder` of the repository, for its manifests")
 	flags.StringVar(&chosen.json, "json", "", "`file` to write the results to, too")
 	flags.IntVar(&chosen.hosts, "hosts", 1000, "`number` of configured exact hosts")
-	flags.IntVar(&chosen.blocks, "blocks", 60, "`number` of blocks for each proxy and kind of request")
+	flags.IntVar(&chosen.blocks, "blocks", 40, "`number` of blocks for each proxy and kind of request")
 	flags.IntVar(&chosen.requests, "requests", 4000, "`number` of requests in a block")
 	if err := flags.Parse(args); err != nil {
 		return err
