@@ -22,6 +22,7 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
+	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
 )
 
 const (
@@ -31,6 +32,8 @@ const (
 	maxReporters = 100
 	// firstReports limits the time until each reporter has sent metrics.
 	firstReports = time.Minute
+	// writtenLimit limits the time until every status is written.
+	writtenLimit = 15 * time.Minute
 )
 
 // reporters are Ready proxies, spread over the fleets, that receive the configuration and ACK it as clients do, and send
@@ -94,6 +97,9 @@ func (s *environment) measureReported(ctx context.Context, ours, theirs poller, 
 	if err != nil {
 		return err
 	}
+	if err := s.waitUntilWritten(ctx); err != nil {
+		return err
+	}
 	if _, err := s.cell(ctx, ours, theirs, warmUp); err != nil {
 		return err
 	}
@@ -108,6 +114,27 @@ func (s *environment) measureReported(ctx context.Context, ours, theirs poller, 
 		return err
 	}, &found.Memory)
 	return err
+}
+
+// waitUntilWritten waits until the interceptor has written every status, after its start and after the reporters have
+// joined. These writes are as many as the objects, and delay the API server's answers.
+func (s *environment) waitUntilWritten(ctx context.Context) error {
+	last := ""
+	for began := time.Now(); time.Since(began) < writtenLimit; {
+		page, err := traffic.Get(ctx, s.metricsURL+"?name%5B%5D=kedify_status_writes_total", "", nil)
+		if err != nil {
+			return err
+		}
+		now := string(page.Body)
+		if now == last {
+			return nil
+		}
+		last = now
+		if err := pace.Wait(ctx, idleWindow); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: it still writes statuses after %v", errNotIdle, writtenLimit)
 }
 
 // clustersOf returns the names of the clusters of a fleet.
