@@ -122,6 +122,9 @@ func store(all []results, folder string) error {
 	}
 	files := map[string]string{"results.json": string(text) + "\n"}
 	for _, read := range all {
+		if len(read.Limits) == 0 {
+			continue
+		}
 		var bars []plot.Bar
 		for _, limit := range read.Limits {
 			bars = append(bars, plot.Bar{Label: limit.Name, Text: limit.Text(), Share: limit.Share()})
