@@ -11,6 +11,7 @@ import (
 	resourcev3 "github.com/envoyproxy/go-control-plane/pkg/resource/v3"
 
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
+	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/traffic"
@@ -21,9 +22,9 @@ const (
 	warmUp = 40
 	// idleWindow is the duration of the measurement of the idle cost.
 	idleWindow = 5 * time.Second
-	// idleShare is the maximum share of a processor of an interceptor that has written all statuses. idleLimit bounds
-	// the wait for that.
-	idleShare, idleLimit = 0.02, 3 * time.Minute
+	// idleCPU is the maximum processor time in an idleWindow of an interceptor that has written all statuses. idleLimit
+	// bounds the wait for that.
+	idleCPU, idleLimit = 100 * time.Millisecond, 3 * time.Minute
 )
 
 // errNotIdle is returned if a process keeps working without changes.
@@ -180,22 +181,24 @@ func arrival(ctx context.Context, client poller, side string, change func() erro
 
 // waitUntilIdle waits until the interceptor has written every status after its start.
 func (s *environment) waitUntilIdle(ctx context.Context) error {
-	return waitUntilIdle(ctx, s.interceptorAt)
+	_, err := waitUntilIdle(ctx, s.interceptorAt, idleWindow, idleCPU)
+	return err
 }
 
-// waitUntilIdle waits until a process hardly uses a processor.
-func waitUntilIdle(ctx context.Context, of process.Folder) error {
+// waitUntilIdle waits until a process uses less than a processor time in a window. It returns the processor time since
+// its start, in microseconds.
+func waitUntilIdle(ctx context.Context, of process.Folder, window, cpu time.Duration) (float64, error) {
 	last, err := of.CPU()
 	for began := time.Now(); err == nil && time.Since(began) < idleLimit; {
-		if err := pace.Wait(ctx, idleWindow); err != nil {
-			return err
+		if err := pace.Wait(ctx, window); err != nil {
+			return 0, err
 		}
 		var now float64
 		now, err = of.CPU()
-		if now-last < idleShare*float64(idleWindow.Microseconds()) {
-			return err
+		if now-last < stopwatch.Micros(cpu) {
+			return now, err
 		}
 		last = now
 	}
-	return errors.Join(err, errNotIdle)
+	return 0, errors.Join(err, errNotIdle)
 }

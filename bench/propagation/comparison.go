@@ -12,7 +12,6 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/benchresult"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/envoygateway"
 	"github.com/kedify/argo-rollouts-plugin/bench/internal/pace"
-	"github.com/kedify/argo-rollouts-plugin/bench/internal/stopwatch"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
 )
 
@@ -28,7 +27,7 @@ const (
 	comparedLimit = time.Minute
 	// comparedWarmUp is the number of weights of each system before the measured ones.
 	comparedWarmUp = 5
-	// quietWindow is the time in which a quiet system uses at most quietCPU of a processor.
+	// quietWindow is the time in which a system uses less than quietCPU when it has processed a weight.
 	quietWindow, quietCPU = 250 * time.Millisecond, 10 * time.Millisecond
 )
 
@@ -52,7 +51,7 @@ type systemResult struct {
 	CPU    float64 `json:"cpuMillis"`
 	Memory float64 `json:"memoryMB"`
 
-	answers, patches, since []time.Duration
+	answers, patches []time.Duration
 }
 
 // summarise computes the quantiles, and the mean of the processor time.
@@ -60,7 +59,11 @@ func (s *system) summarise() {
 	c := s.systemResult
 	c.Samples = len(c.patches)
 	c.CPU = s.spent / 1000 / float64(c.Samples) //nolint:mnd // milliseconds
-	c.Answer, c.Patch, c.Since = quantilesOf(c.answers), quantilesOf(c.patches), quantilesOf(c.since)
+	since := make([]time.Duration, c.Samples)
+	for i := range since {
+		since[i] = c.patches[i] - c.answers[i]
+	}
+	c.Answer, c.Patch, c.Since = quantilesOf(c.answers), quantilesOf(c.patches), quantilesOf(since)
 }
 
 // system is one of the two systems.
@@ -150,7 +153,8 @@ func (s *environment) startEnvoyGateway(ctx context.Context, running *envoygatew
 
 // prepare waits until the system is idle, and measures it then.
 func (s *system) prepare(ctx context.Context) error {
-	if err := waitUntilIdle(ctx, s.at); err != nil {
+	before, err := waitUntilIdle(ctx, s.at, idleWindow, idleCPU)
+	if err != nil {
 		return err
 	}
 	memory, err := s.at.Memory()
@@ -159,10 +163,6 @@ func (s *system) prepare(ctx context.Context) error {
 	}
 	if s.Memory == 0 {
 		s.Memory = memory.Resident
-	}
-	before, err := s.at.CPU()
-	if err != nil {
-		return err
 	}
 	if err := pace.Wait(ctx, idleWindow); err != nil {
 		return err
@@ -212,27 +212,9 @@ func (s *system) sample(ctx context.Context) error {
 		return err
 	}
 	s.answers, s.patches = append(s.answers, took.call), append(s.patches, took.whole)
-	s.since = append(s.since, took.whole-took.call)
-	after, err := s.quiet(ctx)
+	after, err := waitUntilIdle(ctx, s.at, quietWindow, quietCPU)
 	s.spent += after - before - s.idleRate*time.Since(began).Seconds()
 	return err
-}
-
-// quiet waits until the system is quiet, and returns its processor time.
-func (s *system) quiet(ctx context.Context) (float64, error) {
-	last, err := s.at.CPU()
-	for began := time.Now(); err == nil && time.Since(began) < idleLimit; {
-		if err := pace.Wait(ctx, quietWindow); err != nil {
-			return 0, err
-		}
-		var now float64
-		now, err = s.at.CPU()
-		if now-last < stopwatch.Micros(quietCPU) {
-			return now, err
-		}
-		last = now
-	}
-	return 0, errors.Join(err, errNotIdle)
 }
 
 // limits returns the limit of the time from a PATCH to the first response.
@@ -244,7 +226,8 @@ func (c *comparison) limits(routes int) []benchresult.Limit {
 	theirs, ours := c.EnvoyGateway, c.Interceptor
 	return []benchresult.Limit{{
 		Name: fmt.Sprintf("Envoy Gateway / interceptor, PATCH to first response, p50, %d routes", routes),
-		Of: fmt.Sprintf("%.1f ms, interceptor %.1f ms; after the API server's answer %.1f and %.1f ms", //nolint:mnd // milliseconds
+		//nolint:mnd // milliseconds
+		Of: fmt.Sprintf("%.1f ms, interceptor %.1f ms; after the API server's answer %.1f and %.1f ms",
 			theirs.Patch.P50/1000, ours.Patch.P50/1000, theirs.Since.P50/1000, ours.Since.P50/1000),
 		Value: theirs.Patch.P50 / ours.Patch.P50, Limit: least, AtLeast: true,
 	}}
@@ -253,7 +236,8 @@ func (c *comparison) limits(routes int) []benchresult.Limit {
 // compareTable prints the results of each shape.
 func compareTable(w io.Writer, results []result) {
 	columns := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(columns, "routes\tweights\t\tPATCH answered, p50 ms\tfirst response, p50\tp90\tp99\tafter the answer, p50\tCPU of a weight, ms\tMB\t")
+	fmt.Fprintln(columns, "routes\tweights\t\tPATCH answered, p50 ms\tfirst response, p50\tp90\tp99\t"+
+		"after the answer, p50\tCPU of a weight, ms\tMB\t")
 	for _, entry := range results {
 		for _, row := range []struct {
 			name string

@@ -156,9 +156,11 @@ func TestEnvoyGateway(t *testing.T) {
 		theirs float64 // milliseconds
 		want   string
 	}{
-		"fast enough":       {1000, 200, ""},
-		"few routes":        {100, 40, ""},
-		"not fast enough":   {1000, 199, "Envoy Gateway / interceptor, PATCH to first response, p50, 1000 routes is 19.90, at least 20.00 is allowed"},
+		"fast enough": {1000, 200, ""},
+		"few routes":  {100, 40, ""},
+		"not fast enough": {
+			1000, 199, "Envoy Gateway / interceptor, PATCH to first response, p50, 1000 routes is 19.90, at least 20.00 is allowed",
+		},
 		"few, not fast":     {100, 39, "100 routes is 3.90, at least 4.00 is allowed"},
 		"nothing was there": {1000, 0, "1000 routes is 0.00, at least 20.00 is allowed"},
 	} {

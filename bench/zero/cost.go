@@ -32,7 +32,7 @@ func (s *environment) measureCost(ctx context.Context, results *report) error {
 		if err != nil {
 			return err
 		}
-		results.Costs[i].Name, results.Costs[i].Idle = by.name, loadOf([]spent{idle})
+		results.Costs[i].Name, results.Costs[i].Idle = by.name, load{idle.all, idle.proxy}
 	}
 	for round := range costRounds {
 		for i := range s.paths {

@@ -83,9 +83,10 @@ func (s *environment) startRest(ctx context.Context) (err error) {
 	if s.interceptorAt, err = process.Find(s.replica.PID()); err != nil {
 		return err
 	}
-	s.paths = []path{
-		{name: "ours", proxy: coldstart.Proxy, held: pendingAt(s.queueURL()), parts: []process.Folder{s.envoyAt, s.interceptorAt}},
-	}
+	s.paths = []path{{
+		name: "ours", proxy: coldstart.Proxy, held: pendingAt(s.queueURL()),
+		parts: []process.Folder{s.envoyAt, s.interceptorAt},
+	}}
 	if s.direct, err = startDirect(ctx, s.options, s.Folder); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kedify/argo-rollouts-plugin/internal/controlplane/metrics/sink"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/apiserver"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/netspace"
 	"github.com/kedify/argo-rollouts-plugin/test/kit/process"
@@ -72,8 +73,8 @@ func (s *environment) startPeer(ctx context.Context) error {
 	}
 	at, err := process.Find(s.peer.PID())
 	s.paths = append(s.paths, path{
-		name: "http-add-on", proxy: net.JoinHostPort("127.0.0.1", strconv.Itoa(peerPort)), held: pendingAt(peerAdmin("/queue")),
-		parts: []process.Folder{at},
+		name: "http-add-on", proxy: net.JoinHostPort("127.0.0.1", strconv.Itoa(peerPort)),
+		held: pendingAt(peerAdmin(sink.QueuePath)), parts: []process.Folder{at},
 	})
 	return err
 }

@@ -46,10 +46,14 @@ func newTracer(ctx context.Context, chosen settings, logger *slog.Logger) (*trac
 	if !chosen.translate.Tracing.IsEnabled() {
 		return nil, nil //nolint:nilnil // no tracer is not an error
 	}
-	return tracing.New(ctx, tracing.Options{
-		Endpoint: chosen.translate.Tracing.Endpoint, CA: chosen.translate.Tracing.CA,
-		Version: server.Version(version), Namespace: chosen.podNamespace, Pod: chosen.podName, Logger: logger,
-	})
+	options := tracing.Options{
+		Endpoint: chosen.translate.Tracing.Endpoint,
+		Version:  server.Version(version), Namespace: chosen.podNamespace, Pod: chosen.podName, Logger: logger,
+	}
+	if chosen.translate.Tracing.IsSecure() {
+		options.CA = chosen.translate.Tracing.CA
+	}
+	return tracing.New(ctx, options)
 }
 
 // traceQueue makes the spans of queued requests part of the options, unless tracer is nil.

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -152,29 +151,18 @@ func (g *Gateway) StartProxy(ctx context.Context, binary, gatewayName string) (n
 	if err := g.writeSDS(ctx, created.name, sds, certs); err != nil {
 		return netip.AddrPort{}, err
 	}
-	bootstrap, err := created.bootstrap([][2]string{
-		{"address: " + serviceAddress, "address: 127.0.0.1"},
-		{"/sds/", sds + "/"},
-		{"$(ENVOY_SERVICE_ZONE)", "''"},
+	bootstrap, err := envoyproc.Change(created.argument("--config-yaml"),
+		[2]string{"address: " + serviceAddress, "address: 127.0.0.1"},
+		[2]string{"/sds/", sds + "/"},
+		[2]string{"$(ENVOY_SERVICE_ZONE)", "''"},
 		// The control plane has the same ports in its own Pod.
-		{"port_value: 19000", "port_value: 0"},
-		{"port_value: 19001", "port_value: 0"},
-	})
+		[2]string{"port_value: 19000", "port_value: 0"},
+		[2]string{"port_value: 19001", "port_value: 0"},
+	)
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
 	g.Proxy, err = envoyproc.Start(ctx, binary, folder, bootstrap, 1,
 		"--service-cluster", created.argument("--service-cluster"), "--service-node", "bench")
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), proxyPort), err
-}
-
-// replaceAll makes changes to a text. The first text of each must occur.
-func replaceAll(text string, changes [][2]string) (string, error) {
-	for _, change := range changes {
-		if !strings.Contains(text, change[0]) {
-			return "", fmt.Errorf("%w: the bootstrap lacks %q", errNotReady, change[0])
-		}
-		text = strings.ReplaceAll(text, change[0], change[1])
-	}
-	return text, nil
 }

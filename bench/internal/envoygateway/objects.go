@@ -151,8 +151,3 @@ func (d deployment) argument(name string) string {
 	}
 	return d.args[at+1]
 }
-
-// bootstrap returns the bootstrap of Envoy with changes.
-func (d deployment) bootstrap(changes [][2]string) (string, error) {
-	return replaceAll(d.argument("--config-yaml"), changes)
-}

@@ -230,7 +230,7 @@ func (l *Loop) withoutQuarantined(objects []*httpv1alpha1.HTTPScaledObject) []*h
 
 // uidOf returns the UID of the tracked version of an object, "" if there is none.
 func (l *Loop) uidOf(key model.Key) types.UID {
-	if before := l.objects[key]; before != nil && before.object != nil {
+	if before := l.objects[key]; before != nil {
 		return before.object.UID
 	}
 	return ""

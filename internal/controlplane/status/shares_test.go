@@ -7,20 +7,11 @@ import (
 	"github.com/kedify/argo-rollouts-plugin/internal/model"
 )
 
-// sharesTest are shares of 16 workers.
-type sharesTest struct {
-	*shares
-
-	t *testing.T
-}
-
-func newSharesTest(t *testing.T, isCanary func(model.Key) bool) sharesTest {
-	t.Helper()
-	return sharesTest{newShares(16, isCanary), t}
-}
+// testedWorkers is the number of workers of the shares in these tests.
+const testedWorkers = 16
 
 // enterAll has the objects of a namespace enter, by their numbers, and returns how many may be written.
-func (s sharesTest) enterAll(namespace string, first, end int) (entered int) {
+func enterAll(s *shares, namespace string, first, end int) (entered int) {
 	for i := first; i < end; i++ {
 		if s.enter(objectAt(namespace, i)) {
 			entered++
@@ -39,8 +30,8 @@ func noCanary(model.Key) bool { return false }
 // TestSharesGrowAgain has objects that need no write any more after one of them has waited: others take their place.
 func TestSharesGrowAgain(t *testing.T) {
 	t.Parallel()
-	s := newSharesTest(t, noCanary)
-	if entered := s.enterAll("shop", 0, 40); entered != 8 {
+	s := newShares(testedWorkers, noCanary)
+	if entered := enterAll(s, "shop", 0, 40); entered != 8 {
 		t.Fatalf("%d of 16 workers write for one namespace, want half", entered)
 	}
 	for done := range 8 {
@@ -61,11 +52,11 @@ func TestSharesGrowAgain(t *testing.T) {
 // TestSharesUseFreeWorkers has a namespace that got one worker while others used the rest. When they end, it gets more.
 func TestSharesUseFreeWorkers(t *testing.T) {
 	t.Parallel()
-	s := newSharesTest(t, noCanary)
+	s := newShares(testedWorkers, noCanary)
 	for i := range 5 {
-		s.enterAll(fmt.Sprint("other-", i), 0, 3)
+		enterAll(s, fmt.Sprint("other-", i), 0, 3)
 	}
-	if entered := s.enterAll("shop", 0, 40); entered != 1 {
+	if entered := enterAll(s, "shop", 0, 40); entered != 1 {
 		t.Fatalf("%d writes of the namespace, want 1 of the last worker", entered)
 	}
 	for i := range 5 {
@@ -89,7 +80,7 @@ func TestSharesUseFreeWorkers(t *testing.T) {
 // TestSharesEndWithNothing ends all writes of many namespaces, of whose objects some need none: no object is forgotten.
 func TestSharesEndWithNothing(t *testing.T) {
 	t.Parallel()
-	s := newSharesTest(t, noCanary)
+	s := newShares(testedWorkers, noCanary)
 	const namespaces, objects = 40, 25
 	var queue []model.Key
 	for i := range namespaces * objects {
@@ -116,7 +107,7 @@ func TestSharesEndWithNothing(t *testing.T) {
 			queue = append(queue, s.pass(key.Namespace)...)
 		}
 	}
-	if len(planned) != namespaces*objects || len(s.parked)+len(s.isIn) > 0 || s.free != 16 {
+	if len(planned) != namespaces*objects || len(s.parked)+len(s.isIn) > 0 || s.free != testedWorkers {
 		t.Errorf("%d of %d objects, %d still wait, %d workers are free", len(planned), namespaces*objects, len(s.isIn), s.free)
 	}
 }
@@ -125,8 +116,8 @@ func TestSharesEndWithNothing(t *testing.T) {
 func TestWaitingObjectBecomesCanary(t *testing.T) {
 	t.Parallel()
 	canary := model.Key{}
-	s := newSharesTest(t, func(key model.Key) bool { return key == canary })
-	s.enterAll("shop", 0, 20)
+	s := newShares(2, func(key model.Key) bool { return key == canary })
+	enterAll(s, "shop", 0, 20)
 	canary = objectAt("shop", 19)
 	if s.enter(canary) {
 		t.Fatal("the share is not used up")

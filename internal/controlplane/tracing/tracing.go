@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -33,7 +32,7 @@ var errCA = errors.New("no certificate in PEM")
 
 // Options are the settings of a Tracer.
 type Options struct {
-	// Endpoint is the URL of the collector, http or https, and CA are the CAs in PEM for https.
+	// Endpoint is the URL of the collector, http or https. CA are the CAs in PEM for https, empty for http.
 	Endpoint, CA string
 	// Version is that of the interceptor, and Namespace and Pod are those of this replica.
 	Version, Namespace, Pod string
@@ -50,8 +49,7 @@ type Tracer struct {
 // New returns a Tracer. It does not wait for the collector.
 func New(ctx context.Context, options Options) (*Tracer, error) {
 	settings := []otlptracegrpc.Option{otlptracegrpc.WithEndpointURL(options.Endpoint)}
-	scheme, _, _ := strings.Cut(options.Endpoint, ":")
-	if options.CA != "" && strings.EqualFold(scheme, "https") { // the exporter would use TLS with http, too
+	if options.CA != "" { // The exporter uses TLS then, also with http.
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM([]byte(options.CA)) {
 			return nil, fmt.Errorf("CA of the collector of traces: %w", errCA)

@@ -68,10 +68,10 @@ func (t Tracing) Check() error {
 		return err
 	}
 	switch {
-	case t.isSecure() && t.CA == "":
+	case t.IsSecure() && t.CA == "":
 		return fmt.Errorf("%w: --tracing-ca-file: a collector with https needs the CA of its certificate: set the flag",
 			errTracing)
-	case t.isSecure() && !isCA(t.CA):
+	case t.IsSecure() && !isCA(t.CA):
 		return fmt.Errorf("%w: --tracing-ca-file: no certificate, or a PEM block that is none: use a file with "+
 			"certificates only", errTracing)
 	}
@@ -81,8 +81,8 @@ func (t Tracing) Check() error {
 	return nil
 }
 
-// isSecure reports whether the collector has TLS.
-func (t Tracing) isSecure() bool {
+// IsSecure reports whether the collector has TLS.
+func (t Tracing) IsSecure() bool {
 	at, err := url.Parse(t.Endpoint)
 	return err == nil && at.Scheme == "https"
 }
@@ -228,7 +228,7 @@ func (t Tracing) cluster() (*clusterv3.Cluster, error) {
 			}}}},
 		},
 	}
-	if t.isSecure() {
+	if t.IsSecure() {
 		if cluster.TransportSocket, err = collectorTLS(t.CA, strings.TrimSuffix(address.GetAddress(), ".")); err != nil {
 			return nil, err
 		}

@@ -37,8 +37,7 @@ func Binary(tb testing.TB) string {
 	return file
 }
 
-// InstalledBootstrap returns the bootstrap of config/kedify-proxy in a repository. Each change replaces its first text,
-// which must occur, by its second.
+// InstalledBootstrap returns the bootstrap of config/kedify-proxy in a repository, with changes as Change makes them.
 func InstalledBootstrap(repository string, changes ...[2]string) (string, error) {
 	manifest, err := os.ReadFile(filepath.Join(filepath.Clean(repository), "config/kedify-proxy/configmap.yaml"))
 	if err != nil {
@@ -48,14 +47,18 @@ func InstalledBootstrap(repository string, changes ...[2]string) (string, error)
 	if err := yaml.UnmarshalStrict(manifest, &object); err != nil {
 		return "", fmt.Errorf("config/kedify-proxy/configmap.yaml: %w", err)
 	}
-	text := object.Data["envoy.yaml"]
+	return Change(object.Data["envoy.yaml"], changes...)
+}
+
+// Change makes changes to a bootstrap. Each replaces its first text, which must occur, by its second.
+func Change(bootstrap string, changes ...[2]string) (string, error) {
 	for _, change := range changes {
-		if !strings.Contains(text, change[0]) {
+		if !strings.Contains(bootstrap, change[0]) {
 			return "", fmt.Errorf("%w: %q", errBootstrap, change[0])
 		}
-		text = strings.ReplaceAll(text, change[0], change[1])
+		bootstrap = strings.ReplaceAll(bootstrap, change[0], change[1])
 	}
-	return text, nil
+	return bootstrap, nil
 }
 
 // Envoy is a running Envoy.

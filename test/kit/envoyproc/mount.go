@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -43,21 +42,17 @@ func (m *Mount) WriteToken(token string) error {
 }
 
 // Write replaces the ConfigMap by that of proxies that trust CAs, in PEM. It returns the bootstrap for Envoy with this
-// Mount. Each change replaces its first text in the bootstrap, which must occur, by its second.
+// Mount, with changes as Change makes them.
 func (m *Mount) Write(ca []byte, changes ...[2]string) (bootstrap string, err error) {
 	files, err := configMap(ca)
-	if err == nil {
-		err = m.replace("bootstrap", files)
+	if err != nil {
+		return "", err
 	}
-	bootstrap = files["envoy.yaml"]
-	for _, change := range append(changes, [2]string{bootstrapPath, filepath.Join(m.Folder, "bootstrap")},
-		[2]string{tokenPath, filepath.Join(m.Folder, "token")}) {
-		if err == nil && !strings.Contains(bootstrap, change[0]) {
-			err = fmt.Errorf("%w: %q", errBootstrap, change[0])
-		}
-		bootstrap = strings.ReplaceAll(bootstrap, change[0], change[1])
+	if err := m.replace("bootstrap", files); err != nil {
+		return "", err
 	}
-	return bootstrap, err
+	return Change(files["envoy.yaml"], append(changes, [2]string{bootstrapPath, filepath.Join(m.Folder, "bootstrap")},
+		[2]string{tokenPath, filepath.Join(m.Folder, "token")})...)
 }
 
 // replace replaces the files of a volume.

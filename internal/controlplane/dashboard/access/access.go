@@ -238,7 +238,8 @@ func (c *cache[K, V]) get(key K, now time.Time) (value V, isKnown bool) {
 	return found.value, true
 }
 
-// put stores a value for some time. If there are too many, it discards the expired ones, and all others if that is not enough.
+// put stores a value for some time. If there are too many, it discards the expired ones, and all others if that is not
+// enough.
 func (c *cache[K, V]) put(key K, value V, now time.Time, age time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
